@@ -1,0 +1,5 @@
+//! firstseen
+
+pub mod config;
+pub mod key;
+pub mod words;
