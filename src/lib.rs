@@ -1,5 +1,8 @@
 //! firstseen
 
+pub mod bugs;
 pub mod config;
+pub mod engine;
 pub mod key;
+pub mod window;
 pub mod words;
