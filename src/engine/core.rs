@@ -535,11 +535,12 @@ impl Core {
             return None;
         }
         self.checkpoint_open = true;
-        let checkpoint = self.checkpoint(now, clean && self.flights.len() == 0);
+        let checkpoint = self.snapshot(now, clean && self.flights.len() == 0);
         Some(Draft { entries: std::mem::take(&mut self.delta), checkpoint })
     }
 
-    fn checkpoint(&self, now: Timestamp, clean: bool) -> Checkpoint {
+    /// Returns the prefix as it is now, without beginning a checkpoint.
+    pub fn snapshot(&self, now: Timestamp, clean: bool) -> Checkpoint {
         Checkpoint {
             resume: self.resume(),
             output: self.output_position(),

@@ -26,6 +26,10 @@ pub(super) enum Tag {
     JsonString = 4,
     /// A JSON number, `true` or `false`, as it is spelt.
     JsonLiteral = 5,
+    /// Null, where content is encoded.
+    Null = 6,
+    /// A timestamp, where content is encoded.
+    Timestamp = 7,
 }
 
 /// Replaces what is in `out` with the key of `record`. After an error `out` holds no key.
@@ -36,6 +40,24 @@ pub(super) fn encode<H: Headers + ?Sized>(
 ) -> Result<(), Missing> {
     out.clear();
     rule.parts().iter().try_for_each(|part| encode_part(part, record, out))
+}
+
+/// Replaces what is in `out` with the content of `record`: key, value and timestamp.
+///
+/// For records without a dedup key; starts with a tag that no key starts with.
+pub(super) fn encode_content<H: Headers + ?Sized>(
+    record: RecordView<'_, H>,
+    timestamp_ms: i64,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    put(out, Tag::Timestamp, &timestamp_ms.to_le_bytes());
+    for (tag, bytes) in [(Tag::RecordKey, record.key), (Tag::Value, record.value)] {
+        match bytes {
+            Some(bytes) => put(out, tag, bytes),
+            None => put(out, Tag::Null, &[]),
+        }
+    }
 }
 
 fn encode_part<H: Headers + ?Sized>(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::encode::encode;
+use super::encode::{encode, encode_content};
 use super::{Headers, KeyRule, Missing, RecordView, Secret};
 
 /// A keyed 128-bit hash of a dedup key.
@@ -83,6 +83,21 @@ impl Hasher {
     ) -> Result<Fingerprint, Missing> {
         encode(rule, record, &mut self.scratch)?;
         Ok(Fingerprint(self.algorithm.hash(&self.scratch)))
+    }
+}
+
+impl Hasher {
+    /// Returns a fingerprint of a whole record, for one that has no dedup key.
+    ///
+    /// Takes its timestamp in milliseconds, -1 for none. It tells the replay of such a record
+    /// from a new one; it never makes two records the same key.
+    pub fn content<H: Headers + ?Sized>(
+        &mut self,
+        record: RecordView<'_, H>,
+        timestamp_ms: i64,
+    ) -> Fingerprint {
+        encode_content(record, timestamp_ms, &mut self.scratch);
+        Fingerprint(self.algorithm.hash(&self.scratch))
     }
 }
 

@@ -220,3 +220,14 @@ fn the_attacks_fail_under_a_random_secret() {
         }
     }
 }
+
+#[test]
+fn the_content_of_a_record_tells_null_from_empty_and_one_time_from_another() {
+    let mut hasher = Hasher::new(HashKind::Xxh3, Secret::from_bytes([7; Secret::LEN]));
+    let view = |key, value| RecordView { key, value, headers: &NoHeaders };
+    let base = hasher.content(view(None, Some(b"v".as_slice())), 5);
+    assert_eq!(hasher.content(view(None, Some(b"v".as_slice())), 5), base);
+    assert_ne!(hasher.content(view(Some(b"".as_slice()), Some(b"v".as_slice())), 5), base);
+    assert_ne!(hasher.content(view(None, Some(b"v".as_slice())), 6), base);
+    assert_ne!(hasher.content(view(Some(b"v".as_slice()), None), 5), base);
+}
