@@ -107,14 +107,14 @@ impl<'a> Cross<'a> {
     }
 
     fn sections_without_topic(&self) -> Vec<Fault> {
-        let Some((selection, _)) = self.selection() else { return Vec::new() };
+        let Some((selection, found)) = self.selection() else { return Vec::new() };
         let read = |topic: &str| match selection {
             TopicSelection::List(names) => names.iter().any(|name| name == topic),
             TopicSelection::Pattern(pattern) => loops::matches_whole(pattern, topic),
         };
         let names: &[String] = match selection {
-            TopicSelection::List(names) => names,
-            TopicSelection::Pattern(_) => &[],
+            TopicSelection::List(names) if !found.foreign => names,
+            _ => &[],
         };
         let unread = self.values.topics.iter().filter(|(topic, _)| !read(topic));
         unread
@@ -161,7 +161,7 @@ impl<'a> Cross<'a> {
     }
 
     fn output_is_source(&self) -> Option<Fault> {
-        let (selection, _) = self.selection()?;
+        let (selection, topics) = self.selection()?;
         let (output, found) = self.text("sink.topic")?;
         if !self.one_cluster() {
             return None;
@@ -170,15 +170,16 @@ impl<'a> Cross<'a> {
             TopicSelection::List(names) => {
                 let outputs = names.iter().map(|name| output.replace("{topic}", name));
                 outputs.into_iter().find(|output| names.contains(output)).map(|output| {
-                    let shown = if found.shown.contains('$') { &found.shown } else { &output };
-                    format!("got {}, which is in `source.topics`", quoted(shown))
+                    let foreign = found.foreign || topics.foreign;
+                    let shown = if foreign { found.shown.clone() } else { format!("`{output}`") };
+                    format!("got {shown}, which is in `source.topics`")
                 })
             }
             TopicSelection::Pattern(pattern) => loops::reads_its_output(pattern, output)
                 .then(|| format!("got {}, whose names its pattern matches", found.shown)),
         }?;
         let (origin, key) = match &found.origin {
-            Origin::Unset => (&self.selection()?.1.origin, "source.topics"),
+            Origin::Unset => (&topics.origin, "source.topics"),
             origin => (origin, "sink.topic"),
         };
         Some(Fault::new(
@@ -284,9 +285,4 @@ impl<'a> Cross<'a> {
             "name a topic that is neither read nor an output",
         ))
     }
-}
-
-/// Puts backticks around a text that has none.
-fn quoted(text: &str) -> String {
-    format!("`{}`", text.trim_matches('`'))
 }

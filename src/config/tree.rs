@@ -145,6 +145,15 @@ impl Node {
         }
     }
 
+    /// Returns whether any text in it came from a variable or a secret file.
+    pub(super) fn is_foreign(&self) -> bool {
+        match self {
+            Node::Text { foreign, .. } => *foreign,
+            Node::List(items) => items.iter().any(|item| item.node.is_foreign()),
+            _ => false,
+        }
+    }
+
     /// Returns the value as it may be shown in a fault, in backticks where it has a short text.
     pub(super) fn shown(&self) -> String {
         match self {

@@ -17,6 +17,8 @@ pub(super) struct Found {
     pub(super) value: Value,
     /// As typed: what faults may show.
     pub(super) shown: String,
+    /// Whether any of it came from outside the file, so that only `shown` may be shown.
+    pub(super) foreign: bool,
     pub(super) origin: Origin,
 }
 
@@ -105,8 +107,8 @@ impl Walker<'_> {
     fn read(&mut self, setting: &Setting, item: &Item, key: &str) -> Option<Found> {
         match setting.kind.read(item, key) {
             Ok(value) => {
-                let (shown, origin) = (item.node.shown(), item.origin.clone());
-                Some(Found { value: value?, shown, origin })
+                let (shown, foreign) = (item.node.shown(), item.node.is_foreign());
+                Some(Found { value: value?, shown, foreign, origin: item.origin.clone() })
             }
             Err(fault) => {
                 self.faults.push(fault);
@@ -258,7 +260,7 @@ impl Walker<'_> {
                 Fallback::Default(text) => {
                     if let Some(value) = default_value(setting, text) {
                         let shown = format!("`{}`", text.trim_matches('"'));
-                        let found = Found { value, shown, origin: Origin::Unset };
+                        let found = Found { value, shown, foreign: false, origin: Origin::Unset };
                         self.values.settings.insert(setting.path, found);
                     }
                 }

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod secrets;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -301,105 +303,6 @@ fn the_lease_margin_is_only_asked_for_where_there_is_a_group() {
         refused(&format!("{BASE}{}", margin.replace("32001ms", "32s"))).code(),
         Code::ConfigConflict
     );
-}
-
-const CANARY: &str = "CaNaRy7331";
-
-/// The secret is put wherever one may be, by every way one may come, into good and bad configs.
-#[test]
-fn a_secret_shows_nowhere() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("secret");
-    fs::write(&file, CANARY).unwrap();
-    let file = format!("${{file:{}}}", file.display());
-    let secrets = [
-        "sasl.password",
-        "sasl.username",
-        "sasl.oauthbearer.config",
-        "ssl.key.password",
-        "ssl.key.pem",
-        "ssl.key.location",
-        "ssl.keystore.password",
-        "ssl.keystore.location",
-        "ssl.certificate.pem",
-        "ssl.ca.pem",
-    ];
-    let faults = [
-        "",
-        "[state]\nmemory = 1\n",
-        "[kafka.client.x]\ny = 1\n",
-        "[sink]\nbootstrap_servers = \"other:1\"\n",
-        "[dedup]\nkey = \"${SECRET}\"\n",
-        "[sink]\ntopic = \"/${SECRET}\"\n",
-        "[sink]\npartition = \"${SECRET}\"\n",
-        "[dedup]\nwindow = \"${SECRET}\"\n",
-        "[status]\nlisten = \"${SECRET}\"\n",
-        "[dedup]\ndrop = [\"${SECRET}\"]\n",
-        "[state]\npassword = \"${SECRET}\"\n",
-        "[dedup]\nkey = [\"json:${SECRET}\"]\n",
-        "syntax \"${SECRET}\"\n",
-    ];
-    let protocols = ["sasl_ssl", "sasl_plaintext", "plaintext"];
-    let (mut good, mut bad) = (0, 0);
-    for value in [CANARY, "${SECRET}", &file] {
-        for section in ["kafka", "sink"] {
-            for fault in faults {
-                for protocol in protocols {
-                    let mut text = BASE.to_owned();
-                    text.push_str(&format!("[{section}.client]\n"));
-                    text.push_str(&format!("\"security.protocol\" = \"{protocol}\"\n"));
-                    text.push_str("\"sasl.mechanism\" = \"PLAIN\"\n");
-                    for name in secrets {
-                        text.push_str(&format!("\"{name}\" = '{value}'\n"));
-                    }
-                    text.push_str(fault);
-                    let env = [
-                        ("SECRET", CANARY),
-                        ("FIRSTSEEN__KAFKA__CLIENT__SSL_KEY_PASSWORD", CANARY),
-                    ];
-                    let shown = match load_with(&text, &env) {
-                        Ok(config) => {
-                            good += 1;
-                            let client = if section == "kafka" {
-                                &config.kafka.client
-                            } else {
-                                &config.sink.client
-                            };
-                            assert_eq!(
-                                client.get("sasl.password").map(String::as_str),
-                                Some(CANARY)
-                            );
-                            let warnings = config::warnings(&config);
-                            format!(
-                                "{config:?} {config:#?} {} {warnings:?}",
-                                config::print(&config)
-                            )
-                        }
-                        Err(faults) => {
-                            bad += 1;
-                            let debug = format!("{faults:?}");
-                            let error = Error::from(faults);
-                            format!("{debug} {error} {error:?}")
-                        }
-                    };
-                    assert!(!shown.contains(CANARY), "{shown}\nfrom\n{text}");
-                }
-            }
-        }
-    }
-    assert!(good > 0 && bad > 0, "one side was never tried: {good} good, {bad} bad");
-}
-
-#[test]
-fn a_secret_in_an_owned_or_misspelt_property_shows_nowhere() {
-    for name in ["acks", "group.id", "sasl.pasword", "password", "https.ca.pem", "ssl.key"] {
-        for value in
-            [format!("'{CANARY}'"), format!("['{CANARY}']"), format!("{{ a = '{CANARY}' }}")]
-        {
-            let error = refused(&format!("{BASE}[kafka.client]\n\"{name}\" = {value}\n"));
-            assert!(!error.to_string().contains(CANARY), "{error}");
-        }
-    }
 }
 
 #[test]
