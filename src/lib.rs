@@ -1,9 +1,11 @@
 //! firstseen
 
 pub mod bugs;
+pub mod checkpoint;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod kafka;
 pub mod key;
 pub mod window;
 pub mod words;

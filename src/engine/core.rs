@@ -390,6 +390,14 @@ impl Core {
         Ok(self.flights.get_mut(sequence)?.offset)
     }
 
+    /// Returns whether a delivery goes to the dead-letter topic.
+    ///
+    /// # Errors
+    /// [`Broken`] where the sequence names nothing in flight.
+    pub fn is_dead_letter(&mut self, sequence: Sequence) -> Result<bool, Broken> {
+        Ok(self.flights.get_mut(sequence)?.kind == Kind::DeadLetter)
+    }
+
     /// Goes back to the last settled record: whatever is not settled is forgotten, so that it is
     /// caught up from the output and read again. Returns the offset to read from.
     pub fn rewind(&mut self) -> ResumeOffset {
