@@ -186,7 +186,7 @@ impl Board {
         self.producer_restarts.fetch_add(1, Relaxed);
     }
 
-    /// Says that an assignment came, and adds its partitions, if any. Returns theirs boards, in
+    /// Says that an assignment came, and adds its partitions, if any. Returns their boards, in
     /// the same order; each starts in state `Opening`.
     pub fn assign(&self, partitions: &[SourcePartition]) -> Vec<Arc<PartitionBoard>> {
         let mut roster = lock(&self.roster);
