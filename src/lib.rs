@@ -7,5 +7,6 @@ pub mod engine;
 pub mod error;
 pub mod kafka;
 pub mod key;
+pub mod status;
 pub mod window;
 pub mod words;
