@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! Seeded bugs: defects that tests switch on to prove that they would be noticed.
 //!
 //! Without the feature `bugs` every question is answered with a constant `false`, and the
@@ -15,20 +14,5 @@ pub fn active(name: &str) -> bool {
 #[cfg(not(feature = "bugs"))]
 #[inline(always)]
 pub const fn active(_name: &str) -> bool {
-=======
-//! Seeded bugs: defects that exist only to prove that a test would catch them.
-//!
-//! Without the feature `bugs` every one of them is off and this costs nothing.
-
-/// Returns whether the seeded bug `name` is switched on by `FIRSTSEEN_BUG`.
-#[cfg(feature = "bugs")]
-pub fn active(name: &str) -> bool {
-    std::env::var("FIRSTSEEN_BUG").is_ok_and(|wanted| wanted == name)
-}
-
-/// Returns whether the seeded bug `name` is switched on: never, in this build.
-#[cfg(not(feature = "bugs"))]
-pub fn active(_name: &str) -> bool {
->>>>>>> a6f20a9 (Add the seen-set and its store)
     false
 }
