@@ -76,12 +76,8 @@ mod tests {
     fn a_note_reads_back_as_it_was_written() {
         for output in [None, Some(OutputPosition(0)), Some(OutputPosition(i64::MAX))] {
             for clean in [true, false] {
-                let note = CommitNote {
-                    incarnation: u128::MAX,
-                    output,
-                    clean,
-                    written_at: Timestamp(-1),
-                };
+                let note =
+                    CommitNote { incarnation: u128::MAX, output, clean, written_at: Timestamp(-1) };
                 assert_eq!(CommitNote::parse(&note.to_string()), Some(note));
             }
         }

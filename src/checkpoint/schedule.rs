@@ -53,6 +53,17 @@ impl Schedule {
         self.asked = false;
     }
 
+    /// Notes that there was nothing to write.
+    pub fn skipped(&mut self, now: Instant) {
+        self.begun_at = now;
+        self.asked = false;
+    }
+
+    /// Returns whether the open one has outlasted the timeout.
+    pub fn is_slow(&self) -> bool {
+        self.reported_slow
+    }
+
     /// Notes that the open one is durable; returns how long it took.
     pub fn durable(&mut self, now: Instant) -> Duration {
         self.open_since.take().map_or(Duration::ZERO, |since| now.duration_since(since))

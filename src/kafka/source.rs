@@ -276,19 +276,18 @@ impl Source {
         result.map_err(|error| failed("give partitions up", error))
     }
 
-    /// Commits without waiting; the outcome comes out of [`Source::poll`].
+    /// Commits offsets, each with a note for whoever reads it, without waiting; the outcome comes out of [`Source::poll`].
     ///
     /// # Errors
     /// [`Error::Commit`] where it cannot even be sent.
     pub fn commit(
         &mut self,
-        offsets: &[(SourcePartition, ResumeOffset)],
-        metadata: &str,
+        offsets: &[(SourcePartition, ResumeOffset, String)],
     ) -> Result<(), Error> {
         let token = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let consumer = self.consumer()?;
         let native = consumer.client.client().native_client();
-        ffi::commit(native, &with_metadata(offsets, metadata)?, &consumer.queue, token)
+        ffi::commit(native, &with_metadata(offsets)?, &consumer.queue, token)
             .map_err(|code| self.commit_failed(Cause::of(code)))
     }
 
@@ -299,14 +298,13 @@ impl Source {
     /// [`Error::Commit`] where the group refuses or does not answer.
     pub fn commit_now(
         &mut self,
-        offsets: &[(SourcePartition, ResumeOffset)],
-        metadata: &str,
+        offsets: &[(SourcePartition, ResumeOffset, String)],
         timeout: Duration,
     ) -> Result<(), Error> {
         let consumer = self.consumer()?;
         let native = consumer.client.client().native_client();
         let answers = Queue::new(native).ok_or_else(super::client::no_queue)?;
-        ffi::commit(native, &with_metadata(offsets, metadata)?, &answers, 0)
+        ffi::commit(native, &with_metadata(offsets)?, &answers, 0)
             .map_err(|code| self.commit_failed(Cause::of(code)))?;
         match answers.poll(timeout) {
             Some(event) => self.commit_outcome(&event),
@@ -689,12 +687,12 @@ fn topic_of(place: Option<(String, i32, i64)>, cause: &Cause) -> String {
 }
 
 fn with_metadata(
-    offsets: &[(SourcePartition, ResumeOffset)],
-    metadata: &str,
+    offsets: &[(SourcePartition, ResumeOffset, String)],
 ) -> Result<rdkafka::TopicPartitionList, Error> {
-    let list = list(offsets.iter().map(|(p, at)| (&*p.topic, p.partition, Offset::Offset(at.0))))?;
-    if !metadata.is_empty() {
-        for mut element in list.elements() {
+    let places = offsets.iter().map(|(p, at, _)| (&*p.topic, p.partition, Offset::Offset(at.0)));
+    let list = list(places)?;
+    for (mut element, (_, _, metadata)) in list.elements().into_iter().zip(offsets) {
+        if !metadata.is_empty() {
             element.set_metadata(metadata);
         }
     }

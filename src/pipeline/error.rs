@@ -59,7 +59,9 @@ pub enum Error {
         why: Missing,
     },
     /// A topic was deleted and made again.
-    #[error("failed to resume {partition}: {which} topic `{topic}` was deleted and made again since the last checkpoint")]
+    #[error(
+        "failed to resume {partition}: {which} topic `{topic}` was deleted and made again since the last checkpoint"
+    )]
     Recreated {
         /// Whose state it is.
         partition: SourcePartition,
@@ -71,7 +73,9 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The resume offset is not in the source.
-    #[error("failed to resume {partition} at offset {resume}: the source holds offsets {low} to {high}")]
+    #[error(
+        "failed to resume {partition} at offset {resume}: the source holds offsets {low} to {high}"
+    )]
     OutOfRange {
         /// Which partition.
         partition: SourcePartition,
@@ -83,7 +87,9 @@ pub enum Error {
         high: i64,
     },
     /// The output ends before the stored position.
-    #[error("failed to catch up {partition}: output `{topic}` ends at offset {high}, but records up to {position} were confirmed on it")]
+    #[error(
+        "failed to catch up {partition}: output `{topic}` ends at offset {high}, but records up to {position} were confirmed on it"
+    )]
     OutputTruncated {
         /// Whose output it is.
         partition: SourcePartition,
@@ -116,7 +122,9 @@ pub enum Error {
         source: seen::Error,
     },
     /// Neither state nor committed offset, and `start = "stop"`.
-    #[error("failed to start {partition}: there is neither state nor a committed offset, and `source.start` is `stop`")]
+    #[error(
+        "failed to start {partition}: there is neither state nor a committed offset, and `source.start` is `stop`"
+    )]
     NoStart {
         /// Which partition.
         partition: SourcePartition,
@@ -130,7 +138,9 @@ pub enum Error {
         topic: String,
     },
     /// The output has fewer partitions than the source.
-    #[error("failed to keep partition numbers: source `{source_topic}` has {source_partitions} partitions, output `{output_topic}` has {output_partitions}")]
+    #[error(
+        "failed to keep partition numbers: source `{source_topic}` has {source_partitions} partitions, output `{output_topic}` has {output_partitions}"
+    )]
     PartitionCount {
         /// The source topic.
         source_topic: String,
@@ -142,13 +152,17 @@ pub enum Error {
         output_partitions: i32,
     },
     /// The output stamps records with the broker's time.
-    #[error("failed to keep timestamps: output `{topic}` has `message.timestamp.type = LogAppendTime`")]
+    #[error(
+        "failed to keep timestamps: output `{topic}` has `message.timestamp.type = LogAppendTime`"
+    )]
     TimestampType {
         /// The output topic.
         topic: String,
     },
     /// Two source topics of a pattern write to one output topic.
-    #[error("failed to keep outputs apart: source topics `{first}` and `{second}` both write to `{output}`")]
+    #[error(
+        "failed to keep outputs apart: source topics `{first}` and `{second}` both write to `{output}`"
+    )]
     SharedOutput {
         /// One of them.
         first: String,
@@ -228,10 +242,9 @@ impl Coded for Error {
         match self {
             Self::Kafka(error) | Self::Take { source: error, .. } => error.fix(),
             Self::State(error) | Self::PartitionState { source: error, .. } => error.fix(),
-            Self::Undeliverable { source, .. } => format!(
-                "{}; or set `sink.on_undeliverable` to `dead-letter`",
-                source.fix()
-            ),
+            Self::Undeliverable { source, .. } => {
+                format!("{}; or set `sink.on_undeliverable` to `dead-letter`", source.fix())
+            }
             Self::NoKey { .. } => {
                 "set `on_missing_key` to `forward` or `dead-letter`, or correct `key`".into()
             }

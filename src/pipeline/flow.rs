@@ -1,7 +1,7 @@
 //! The hot path: a record in, a delivery or nothing out; reports in, progress out.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::checkpoint::StoreThread;
 use crate::config::OnUndeliverable;
@@ -205,11 +205,6 @@ impl Flow {
             }
         }
         Ok(())
-    }
-
-    /// Returns whether records may be sent now.
-    pub(super) fn may_send(&self, now: Instant) -> bool {
-        self.trouble.is_none() && self.lease.holds(now)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::config::{DedupRule, OnMissingKey};
 use crate::engine::Identity;
-use crate::key::{Hasher, Missing, RecordView, Secret};
 use crate::kafka::SourceRecord;
+use crate::key::{Hasher, Missing, RecordView, Secret};
 
 /// What the rule says of a record before anybody asks whether it is a duplicate.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::checkpoint::{CommitNote, Schedule};
 use crate::config::OnUndeliverable;
-use crate::engine::{Core, Sequence};
+use crate::engine::Core;
 use crate::kafka::Target;
 use crate::seen::Seen;
 use crate::window::Window;
@@ -75,11 +75,6 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running)
-    }
-
-    /// Returns the bits that name a delivery of this lane.
-    pub(super) fn token(&self, sequence: Sequence) -> u64 {
-        Token { slot: self.slot, life: self.life, sequence }.pack()
     }
 
     /// Makes every report under way stale.

@@ -12,48 +12,45 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 /// The right to send.
 #[derive(Debug)]
-pub struct Lease {
+pub(super) struct Lease {
     span: Option<Duration>,
     renewed_at: Instant,
-    lost: bool,
 }
 
 impl Lease {
     /// A lease of a group member, valid from `now`.
-    pub fn of_group(session_timeout: Duration, delivery_timeout: Duration, now: Instant) -> Self {
+    pub(super) fn of_group(
+        session_timeout: Duration,
+        delivery_timeout: Duration,
+        now: Instant,
+    ) -> Self {
         let span = session_timeout.saturating_sub(delivery_timeout).saturating_sub(MARGIN);
-        Self { span: Some(span.max(Duration::from_millis(500))), renewed_at: now, lost: false }
+        Self { span: Some(span.max(Duration::from_millis(500))), renewed_at: now }
     }
 
     /// The lease of the only instance there is: it never ends.
-    pub fn endless(now: Instant) -> Self {
-        Self { span: None, renewed_at: now, lost: false }
+    pub(super) fn endless(now: Instant) -> Self {
+        Self { span: None, renewed_at: now }
     }
 
     /// Renews it: the coordinator proved at `sent_at` or later that we are a member.
-    pub fn renew(&mut self, sent_at: Instant) {
+    pub(super) fn renew(&mut self, sent_at: Instant) {
         self.renewed_at = self.renewed_at.max(sent_at);
     }
 
     /// Returns how long we may still send.
-    pub fn remaining(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
         self.span.map(|span| span.saturating_sub(now.duration_since(self.renewed_at)))
     }
 
     /// Returns whether we may send now.
-    pub fn holds(&self, now: Instant) -> bool {
+    pub(super) fn holds(&self, now: Instant) -> bool {
         self.remaining(now).is_none_or(|remaining| !remaining.is_zero())
     }
 
     /// Returns whether to commit now merely to renew it.
-    pub fn wants_renewal(&self, now: Instant) -> bool {
+    pub(super) fn wants_renewal(&self, now: Instant) -> bool {
         self.span.is_some_and(|span| now.duration_since(self.renewed_at) >= span / 4)
-    }
-
-    /// Returns `Some(held)` when the answer of [`Lease::holds`] changed since the last call.
-    pub fn changed(&mut self, now: Instant) -> Option<bool> {
-        let lost = !self.holds(now);
-        (std::mem::replace(&mut self.lost, lost) != lost).then_some(!lost)
     }
 }
 
@@ -91,16 +88,5 @@ mod tests {
         lease.renew(start + 2 * SECOND);
         lease.renew(start + SECOND);
         assert!(lease.holds(start + 5 * SECOND));
-    }
-
-    #[test]
-    fn its_loss_and_its_return_are_told_once() {
-        let start = Instant::now();
-        let mut lease = Lease::of_group(10 * SECOND, 4 * SECOND, start);
-        assert_eq!(lease.changed(start), None);
-        assert_eq!(lease.changed(start + 9 * SECOND), Some(false));
-        assert_eq!(lease.changed(start + 9 * SECOND), None);
-        lease.renew(start + 9 * SECOND);
-        assert_eq!(lease.changed(start + 9 * SECOND), Some(true));
     }
 }

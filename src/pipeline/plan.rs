@@ -4,9 +4,7 @@
 
 use crate::checkpoint::CommitNote;
 use crate::config::{OnMissingState, StartAt};
-use crate::words::{
-    Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId,
-};
+use crate::words::{Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId};
 
 /// An offset committed to the group, with our note beside it, if it is ours.
 #[derive(Clone, Debug)]

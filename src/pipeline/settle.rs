@@ -44,7 +44,11 @@ impl Predecessor {
             (Some(local), None) if local.clean => Self::Gone,
             (Some(_), None) => Self::Dead,
             (Some(local), Some(note)) if local.incarnation == note.incarnation => {
-                if local.clean { Self::Gone } else { Self::Dead }
+                if local.clean {
+                    Self::Gone
+                } else {
+                    Self::Dead
+                }
             }
             // A local checkpoint whose commit never arrived: we held the partition last.
             (Some(local), Some(note)) if local.written_at > note.written_at => Self::Dead,

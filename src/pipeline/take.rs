@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Core, Repeat, Setup, Written};
-use crate::kafka::{OutputReader, SourceRecord};
+use crate::kafka::{OutputReader, SourceRecord, TimeLookup};
 use crate::key::Fingerprint;
 use crate::seen::{Batch, Found, Identity, Opened, Options, Seen};
 use crate::window::Window;
 use crate::words::{
-    Checkpoint, Failure, OutputPosition, PartitionBoard, PartitionState, RecordOffset,
-    ResumeOffset, SourcePartition, Timestamp, TopicId,
+    Checkpoint, Failure, OutputPosition, PartitionBoard, PartitionState, ResumeOffset,
+    SourcePartition, Timestamp, TopicId,
 };
 
 use super::Error;
@@ -28,7 +28,10 @@ use super::settle::{Predecessor, settle};
 const LOAD_CHUNK: usize = 200_000;
 
 /// How long a read of the output may stand still before it is an error.
-const IDLE_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long one question to a broker may take.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A partition to take.
 #[derive(Debug)]
@@ -41,7 +44,10 @@ pub(super) struct TakeJob {
     pub(super) window: Window,
     pub(super) committed: Option<Committed>,
     pub(super) memory_bytes: u64,
+    /// What this process holds of it already, after a rewind.
     pub(super) held: Option<(Core, Arc<Seen>)>,
+    /// Our own producer's last requests had no answer.
+    pub(super) uncertain: bool,
     pub(super) board: Arc<PartitionBoard>,
     pub(super) cancel: Arc<AtomicBool>,
 }
@@ -72,20 +78,20 @@ impl TakeJob {
     fn fresh(&mut self) -> Result<Taken, Error> {
         self.mark("open", PartitionState::Opening);
         let mut opened = self.open()?;
-        let mut output = self.output()?;
+        let output = self.output()?;
         let last = match &opened.found {
             Found::Checkpoint(checkpoint) => Some(checkpoint),
             _ => None,
         };
-        let predecessor = Predecessor::of(
-            last,
-            self.committed.as_ref(),
-            &self.context.config.source,
-            self.context.clock.now(),
-        );
+        let predecessor = if self.uncertain {
+            Predecessor::Uncertain
+        } else {
+            let (source, now) = (&self.context.config.source, self.context.clock.now());
+            Predecessor::of(last, self.committed.as_ref(), source, now)
+        };
         self.mark("wait", PartitionState::Waiting);
-        let end = self.settle(&mut output, predecessor)?;
-        let facts = self.facts(&opened, &mut output, end)?;
+        let end = self.settle(&output, predecessor)?;
+        let facts = self.facts(&opened, &output, end)?;
         let plan = plan::decide(&facts).map_err(|why| self.refused(why, &facts, &mut opened))?;
         self.warn(&plan, &opened);
         if plan.set_aside {
@@ -93,22 +99,29 @@ impl TakeJob {
         }
         let seen = Arc::new(opened.seen);
         let setup = self.setup(&plan);
-        self.catch_up(&mut output, &plan, setup, seen, end)
+        self.catch_up(&output, &plan, setup, seen, end)
     }
 
     /// Takes a partition back whose deliveries became uncertain.
     fn again(&mut self, mut core: Core, seen: Arc<Seen>) -> Result<Taken, Error> {
         self.mark("wait", PartitionState::Waiting);
-        let mut output = self.output()?;
-        let end = self.settle(&mut output, Predecessor::Uncertain)?;
+        let output = self.output()?;
+        let predecessor = if self.uncertain { Predecessor::Uncertain } else { Predecessor::Gone };
+        let end = self.settle(&output, predecessor)?;
         self.mark("catch-up", PartitionState::CatchingUp);
         let from = core.output_position().unwrap_or(OutputPosition(0));
-        self.recover(&mut output, &mut core, &seen, from, end)?;
+        self.recover(&output, &mut core, &seen, from, end)?;
         self.finish(core, seen, end)
     }
 
     fn output(&self) -> Result<OutputReader, Error> {
-        OutputReader::output(&self.context.config).map_err(|source| self.failed(source))
+        OutputReader::connect(&self.context.config, REQUEST_TIMEOUT)
+            .map_err(|source| self.failed(source))
+    }
+
+    fn source(&self) -> Result<OutputReader, Error> {
+        OutputReader::connect_to_source(&self.context.config, REQUEST_TIMEOUT)
+            .map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: crate::kafka::Error) -> Error {
@@ -158,7 +171,7 @@ impl TakeJob {
 
     fn settle(
         &self,
-        output: &mut OutputReader,
+        output: &OutputReader,
         predecessor: Predecessor,
     ) -> Result<OutputPosition, Error> {
         let number = self.partition.partition;
@@ -169,15 +182,15 @@ impl TakeJob {
     fn facts(
         &self,
         opened: &Opened,
-        output: &mut OutputReader,
+        output: &OutputReader,
         end: OutputPosition,
     ) -> Result<Facts, Error> {
         let number = self.partition.partition;
-        let mut source = OutputReader::source(&self.context.config).map_err(|e| self.failed(e))?;
-        let bounds = |reader: &mut OutputReader, topic: &str| {
+        let source = self.source()?;
+        let bounds = |reader: &OutputReader, topic: &str| {
             reader.bounds(topic, number).map_err(|e| self.failed(e))
         };
-        let (low, high) = bounds(&mut source, &self.partition.topic)?;
+        let (low, high) = bounds(&source, &self.partition.topic)?;
         let (output_low, _) = bounds(output, &self.output_topic)?;
         Ok(Facts {
             local: match &opened.found {
@@ -279,7 +292,7 @@ impl TakeJob {
 
     fn catch_up(
         &mut self,
-        output: &mut OutputReader,
+        output: &OutputReader,
         plan: &Plan,
         setup: Setup,
         seen: Arc<Seen>,
@@ -299,7 +312,7 @@ impl TakeJob {
     /// Returns where loading starts, if anything is to be loaded.
     fn load_from(
         &self,
-        output: &mut OutputReader,
+        output: &OutputReader,
         plan: &Plan,
     ) -> Result<Option<OutputPosition>, Error> {
         let number = self.partition.partition;
@@ -310,28 +323,42 @@ impl TakeJob {
             Load::From(position) => Ok(Some(position.max(low))),
             Load::Everything => Ok(Some(low)),
             Load::Window => {
-                let mut source = OutputReader::source(&self.context.config).map_err(failed)?;
-                let first = source
-                    .timestamp_at(&self.partition.topic, number, RecordOffset(plan.resume.0))
-                    .map_err(failed)?;
-                let now = self.context.clock.now();
-                let reference = self.window.time_of(first, now).at.min(now);
-                let since = self.window.keep_from(reference);
-                let from = output.position_at(&self.output_topic, number, since).map_err(failed)?;
-                if from == low && low.0 > 0 {
+                let since = self.window.keep_from(self.reference(plan.resume)?);
+                let found = output.offset_for_time(&self.output_topic, number, since);
+                let from = match found.map_err(failed)? {
+                    TimeLookup::At(position) => position,
+                    // Nothing that young, or a broker that cannot tell: read it all.
+                    TimeLookup::AfterEnd => low,
+                };
+                if from <= low && low.0 > 0 {
                     let partition = &self.partition;
                     tracing::warn!(%partition, first = low.0, "the output may not reach back one \
                         whole window: keys from before its start are not known");
                 }
-                Ok(Some(from.unwrap_or(low)))
+                Ok(Some(from.max(low)))
             }
         }
+    }
+
+    /// Returns the time of the record at the resume offset, or now where there is none.
+    fn reference(&self, resume: ResumeOffset) -> Result<Timestamp, Error> {
+        let now = self.context.clock.now();
+        let at = OutputPosition(resume.0);
+        let number = self.partition.partition;
+        let first = self
+            .source()?
+            .timestamp_at(&self.partition.topic, number, at, &self.cancel, IDLE_LIMIT)
+            .map_err(|source| self.failed(source))?;
+        Ok(match first {
+            Some((_, timestamp)) => self.window.time_of(timestamp, now).at.min(now),
+            None => now,
+        })
     }
 
     /// Reads output records straight into the store. Returns the latest time among them.
     fn load(
         &mut self,
-        output: &mut OutputReader,
+        output: &OutputReader,
         setup: &Setup,
         seen: &Seen,
         from: OutputPosition,
@@ -370,7 +397,7 @@ impl TakeJob {
     /// Reads output records whose replays are to be met into the core.
     fn recover(
         &mut self,
-        output: &mut OutputReader,
+        output: &OutputReader,
         core: &mut Core,
         seen: &Seen,
         from: OutputPosition,
@@ -404,7 +431,7 @@ impl TakeJob {
 
     fn read(
         &self,
-        output: &mut OutputReader,
+        output: &OutputReader,
         from: OutputPosition,
         to: OutputPosition,
         each: &mut dyn FnMut(&SourceRecord<'_>) -> bool,
@@ -438,12 +465,7 @@ impl TakeJob {
     }
 
     /// Makes the first checkpoint durable, so that from now on a restart knows where we began.
-    fn finish(
-        &self,
-        mut core: Core,
-        seen: Arc<Seen>,
-        end: OutputPosition,
-    ) -> Result<Taken, Error> {
+    fn finish(&self, mut core: Core, seen: Arc<Seen>, end: OutputPosition) -> Result<Taken, Error> {
         core.caught_up(end);
         let draft = core.begin_checkpoint(self.context.clock.now(), false);
         let draft = draft.ok_or(crate::engine::Broken("a checkpoint is open during catch-up"))?;

@@ -45,9 +45,8 @@ impl StateDir {
         store::private_umask();
         make_dir(dir, &*durability).map_err(unwritable)?;
         // The directory itself may be a link the user made; nothing below it may.
-        let real = fs::canonicalize(dir)
-            .map_err(store::Error::io("resolve", dir))
-            .map_err(unwritable)?;
+        let real =
+            fs::canonicalize(dir).map_err(store::Error::io("resolve", dir)).map_err(unwritable)?;
         refuse_shared(&real, true)?;
         let lock = Lock::take(&real.join(LOCK))
             .map_err(unwritable)?
@@ -99,8 +98,17 @@ impl StateDir {
         Ok(store::free_bytes(&self.dir)?)
     }
 
+    /// Moves the state of a partition out of the way, whole, and returns where to. Nobody may
+    /// have it open.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn set_aside(&self, source: &SourcePartition) -> Result<PathBuf, Error> {
+        self.set_aside_dir(&self.partition_dir(source))
+    }
+
     /// Moves a damaged partition out of the way, whole, and returns where to.
-    pub(super) fn set_aside(&self, partition: &Path) -> Result<PathBuf, Error> {
+    pub(super) fn set_aside_dir(&self, partition: &Path) -> Result<PathBuf, Error> {
         let now = std::time::UNIX_EPOCH
             + std::time::Duration::from_millis(WallClock::system().now().0.unsigned_abs());
         let now = humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "");

@@ -43,6 +43,7 @@ pub use error::{Error, Failure};
 pub use identity::Identity;
 pub use open::{Found, Opened};
 
+use crate::engine::Remembered;
 use crate::key::Fingerprint;
 use crate::store::{Lock, Shelf};
 use crate::words::{Checkpoint, Span, Timestamp};
@@ -158,6 +159,23 @@ pub struct Stats {
     pub filter_bytes: u64,
     /// Segments whose filter found no room in memory: look-ups there read the store.
     pub segments_without_filter: usize,
+}
+
+impl Remembered for Seen {
+    type Error = Error;
+
+    fn nearest(
+        &self,
+        fingerprint: Fingerprint,
+        at: Timestamp,
+        window: Span,
+    ) -> Result<Option<Timestamp>, Error> {
+        Self::nearest(self, fingerprint, at, window)
+    }
+
+    fn floor(&self) -> Timestamp {
+        Self::floor(self)
+    }
 }
 
 impl Seen {

@@ -53,7 +53,7 @@ impl Seen {
             Err(error) if error.is_damage() => error,
             opened => return opened,
         };
-        let set_aside = dir.set_aside(&path)?;
+        let set_aside = dir.set_aside_dir(&path)?;
         let Opened { seen, .. } = Self::open_found(dir, &path, identity, options)?;
         if crate::bugs::active("corrupt-as-empty") {
             return Ok(Opened { seen, found: Found::Nothing });
