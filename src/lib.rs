@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod key;
+pub mod ledger;
 pub mod words;
