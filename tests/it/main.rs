@@ -1,0 +1,29 @@
+//! The tests that run the real program against real Kafka, in one binary so that it links once and
+//! the tests share one broker.
+//!
+//! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
+//! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
+//! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
+//! - `rebalance`: partitions that move between two instances.
+//! - `topics`: topics that are missing, made again, too small or too few.
+//! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
+//!
+//! They need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
+//! leaves them out on purpose and says so. `FIRSTSEEN_SEED` sets the seed of what is random;
+//! `FIRSTSEEN_KILLS` the number of kills in the kill loop; `FIRSTSEEN_TEST_KAFKA` the version.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says why and stops"
+)]
+
+mod support;
+
+mod harness;
+mod kill_loop;
+mod rebalance;
+mod run;
+mod topics;
+
+#[cfg(feature = "bugs")]
+mod bugs;
