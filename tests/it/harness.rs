@@ -13,6 +13,7 @@ use crate::support::process::Guarded;
 use crate::support::reader::read_all;
 use crate::support::records::{Made, Plan};
 use crate::support::seed;
+use crate::support::sink::{Phase, Sink};
 use crate::support::writer::Writer;
 
 const WINDOW: Duration = Duration::from_secs(24 * 3_600);
@@ -168,6 +169,52 @@ fn a_child_can_be_stopped_continued_and_killed() {
     let status = child.wait(Duration::from_secs(10)).expect("it ends on SIGTERM");
     assert_eq!(status.code(), None, "a signal ended it");
     assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+/// Starts a shell script in place of the program.
+fn script(text: &str) -> Sink {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", text]);
+    Sink::launch(shell, 0)
+}
+
+/// Two marks, some other lines, and then it waits until it is told to leave.
+const MARKS: &str = r#"trap 'echo "error[E6009]: told; fix: none" >&2; exit 1' TERM
+    echo 'not json' >&2
+    echo '{"target":"firstseen::phase","fields":{"phase":"open","partition":0}}' >&2
+    echo '{"target":"firstseen::other","fields":{"phase":"steady"}}' >&2
+    echo '{"target":"firstseen::phase","fields":{"phase":"open","partition":1}}' >&2
+    while :; do sleep 0.05; done"#;
+
+#[test]
+fn marked_phases_are_counted_and_awaited() {
+    let sink = script(MARKS);
+    sink.await_phase(Phase::Open, Duration::from_secs(10));
+    sink.await_phase_again(Phase::Open, 1, Duration::from_secs(10));
+    assert_eq!((sink.count(Phase::Open), sink.count(Phase::Steady)), (2, 0));
+    assert!(!sink.reaches(Phase::Steady, 0, Duration::from_millis(50)));
+}
+
+#[test]
+fn a_program_that_leaves_tells_its_code_and_its_error() {
+    let mut sink = script(MARKS);
+    sink.await_phase(Phase::Open, Duration::from_secs(10));
+    sink.leave(Duration::from_secs(10)).assert_failed(1, "E6009");
+    let wrong = std::panic::catch_unwind(|| script("exit 0").wait(Duration::from_secs(10)));
+    let wrong = wrong.expect("it ends");
+    wrong.assert_drained();
+    let verdict = std::panic::catch_unwind(|| wrong.assert_failed(1, "E6009"));
+    assert!(verdict.is_err(), "a good end passed for a failure");
+}
+
+#[test]
+fn a_program_is_killed_at_its_mark_and_not_awaited_after_its_end() {
+    let mut sink = script(MARKS);
+    assert!(sink.kill_at(Phase::Open, Duration::from_millis(3), Duration::from_secs(10)));
+    assert_eq!(sink.kill().code, None);
+    let started = Instant::now();
+    assert!(!script("exit 1").reaches(Phase::Open, 0, Duration::from_secs(60)));
+    assert!(started.elapsed() < Duration::from_secs(10), "a dead program was waited for");
 }
 
 #[test]

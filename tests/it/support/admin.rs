@@ -5,10 +5,13 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -30,6 +33,7 @@ pub(crate) fn client(address: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", address);
     config.set("reconnect.backoff.max.ms", "500");
+    config.set("topic.metadata.refresh.fast.interval.ms", "20");
     config
 }
 
@@ -78,8 +82,15 @@ impl Admin {
         until("the topic's leaders", ASK, || self.has_leaders(topic, partitions).then_some(()));
     }
 
+    /// Asks the broker itself: a watermark query would wait for a refresh of what the client knows.
     fn has_leaders(&self, topic: &str, partitions: i32) -> bool {
-        (0..partitions).all(|partition| self.watermarks_of(topic, partition).is_ok())
+        let metadata = self.watermarks.fetch_metadata(Some(topic), ASK).ok();
+        let found = metadata.iter().flat_map(Metadata::topics).find(|found| found.name() == topic);
+        let led = |found: &MetadataTopic| {
+            let leaders = found.partitions().iter().filter(|partition| partition.leader() >= 0);
+            i32::try_from(leaders.count()) == Ok(partitions)
+        };
+        found.is_some_and(led)
     }
 
     /// Deletes a topic and waits until it is gone.
@@ -93,6 +104,15 @@ impl Admin {
             let found = metadata.topics().iter().find(|found| found.name() == topic);
             found.is_none_or(|found| found.error().is_some()).then_some(())
         });
+    }
+
+    /// Sets one setting of a topic; the others go back to their defaults.
+    pub(crate) fn set_topic(&self, topic: &str, setting: &str, value: &str) {
+        let change = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(setting, value);
+        let results = block_on(self.client.alter_configs([&change], &options()));
+        for result in results.expect("the broker answers") {
+            result.unwrap_or_else(|(_, code)| panic!("cannot set {setting} of {topic}: {code}"));
+        }
     }
 
     /// Returns the first offset of a partition and the one behind its last.

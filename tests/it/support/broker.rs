@@ -133,7 +133,7 @@ impl Broker {
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file can be cloned"))
             .stderr(log);
-        let process = Guarded::spawn(&mut java).map_err(|error| {
+        let process = Guarded::spawn_in(&mut java, Some(self.home.path())).map_err(|error| {
             Failure::Other(format!("cannot run `java` (the broker tests need JDK 17): {error}"))
         })?;
         self.process = Some(process);

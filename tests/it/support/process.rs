@@ -1,5 +1,6 @@
 //! Child processes that never outlive the tests, even if those are killed.
 
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -20,8 +21,16 @@ impl Guarded {
     /// # Errors
     /// Where the program cannot be started.
     pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
+        Self::spawn_in(command, None)
+    }
+
+    /// Starts `command`, whose directory `home` is removed with it when this process is gone.
+    ///
+    /// # Errors
+    /// Where the program cannot be started.
+    pub(crate) fn spawn_in(command: &mut Command, home: Option<&Path>) -> std::io::Result<Self> {
         let mut child = command.spawn()?;
-        match watch(&child) {
+        match watch(&child, home) {
             Ok(watchdog) => Ok(Self { child, watchdog, status: None }),
             Err(error) => {
                 stop(&mut child);
@@ -77,10 +86,13 @@ impl Drop for Guarded {
 }
 
 /// Starts a shell whose stdin is a pipe that only this process holds open.
-fn watch(child: &Child) -> std::io::Result<Child> {
+fn watch(child: &Child, home: Option<&Path>) -> std::io::Result<Child> {
+    // The directory is tried again, since a process may write for a moment after it was killed.
+    const WATCH: &str = "read -r line; kill -9 \"$1\"; \
+        for try in 1 2 3; do [ -z \"$2\" ] || rm -rf \"$2\" && break; sleep 1; done";
     Command::new("sh")
-        .args(["-c", "read -r line; kill -9 \"$1\" 2>/dev/null", "watchdog"])
-        .arg(child.id().to_string())
+        .args(["-c", WATCH, "watchdog", &child.id().to_string()])
+        .arg(home.unwrap_or(Path::new("")))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

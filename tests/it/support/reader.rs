@@ -32,9 +32,12 @@ pub(crate) fn read(address: &str, topic: &str, partition: i32, mut take: impl Fn
         .set("auto.offset.reset", "error")
         .set("enable.partition.eof", "true")
         .set("fetch.queue.backoff.ms", "5")
+        .set("fetch.wait.max.ms", "10")
         .set("check.crcs", "true")
         .create()
         .expect("a plain consumer");
+    // Without this the client learns the partition's leader only at its next timer tick.
+    consumer.fetch_metadata(Some(topic), SILENCE).expect("the broker answers");
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, partition, Offset::Beginning).expect("a valid offset");
     consumer.assign(&list).expect("a partition can be assigned");

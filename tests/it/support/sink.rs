@@ -88,13 +88,18 @@ impl Sink {
         command.args(["run", "--log", "json", "--config"]).arg(home.write());
         command.env("FIRSTSEEN_LOG", "info,firstseen::phase=debug");
         command.envs(environment.iter().copied()).current_dir(home.path());
+        Self::launch(command, home.status_port)
+    }
+
+    /// Starts any program that writes such logs.
+    pub(crate) fn launch(mut command: Command, status_port: u16) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = Guarded::spawn(&mut command).expect("the program can be started");
         let stderr = process.take_stderr().expect("it was piped");
         let told = Arc::new(Told::default());
         let listener = Arc::clone(&told);
         let reader = std::thread::spawn(move || listener.listen(stderr));
-        Self { process, told, reader: Some(reader), status_port: home.status_port }
+        Self { process, told, reader: Some(reader), status_port }
     }
 
     /// Returns how often the program has marked `phase`.
@@ -121,11 +126,6 @@ impl Sink {
     /// program ended and the time was over.
     pub(crate) fn reaches(&self, phase: Phase, seen: usize, limit: Duration) -> bool {
         self.told.wait(limit, |text| text.count(phase) > seen)
-    }
-
-    /// Waits for a line that contains `part`; returns whether one came.
-    pub(crate) fn tells(&self, part: &str, limit: Duration) -> bool {
-        self.told.wait(limit, |text| text.lines.iter().any(|line| line.contains(part)))
     }
 
     /// Returns all that the program wrote to stderr so far.
@@ -189,16 +189,10 @@ impl Sink {
         http::get(self.status_port, "/health/ready").is_ok_and(|answer| answer.status == 200)
     }
 
-    /// Returns the sum of the metric whose name contains `part`; `None` where there is none or the
+    /// Returns a metric, summed over its labels; `None` where there is none of that name or the
     /// status address does not answer.
-    ///
-    /// # Panics
-    /// Where several metrics have such a name.
-    pub(crate) fn metric(&self, part: &str) -> Option<f64> {
-        let sums = http::sums(&http::get(self.status_port, "/metrics").ok()?.body);
-        let found: Vec<_> = sums.into_iter().filter(|(name, _)| name.contains(part)).collect();
-        assert!(found.len() < 2, "{part} is not one metric: {found:?}");
-        found.first().map(|(_, sum)| *sum)
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        http::sums(&http::get(self.status_port, "/metrics").ok()?.body).get(name).copied()
     }
 }
 

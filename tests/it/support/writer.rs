@@ -61,7 +61,10 @@ impl Writer {
             .set("message.timeout.ms", "0")
             .set("linger.ms", "5")
             .set("message.max.bytes", "20000000");
-        let producer = config.create_with_context(Acks::default()).expect("a plain producer");
+        let producer: BaseProducer<Acks> =
+            config.create_with_context(Acks::default()).expect("a plain producer");
+        // Without this the client learns the partitions' leaders only at its next timer tick.
+        producer.client().fetch_metadata(Some(topic), ACKNOWLEDGED_WITHIN).expect("it answers");
         Self { topic: topic.to_owned(), producer, maker: Maker::new(plan, seed) }
     }
 
