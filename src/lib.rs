@@ -7,6 +7,7 @@ pub mod engine;
 pub mod error;
 pub mod kafka;
 pub mod key;
+pub mod ledger;
 pub mod pipeline;
 pub mod seen;
 pub mod status;

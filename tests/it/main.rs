@@ -1,4 +1,37 @@
-//! All integration tests in one binary, which links once.
+//! The tests that run the real program, most against real Kafka, in one binary so that it links
+//! once and the tests share one broker.
+//!
+//! - `cli`: exit codes, and what goes to which stream. Needs no broker.
+//! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
+//! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
+//! - `demo_real`: the demo of the real sink. Brings its own broker.
+//! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
+//! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
+//! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
+//! - `rebalance`: partitions that move between two instances.
+//! - `topics`: topics that are missing, made again, too small or too few.
+//! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
+//!
+//! The rest need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
+//! leaves them out on purpose and says so. `FIRSTSEEN_SEED` sets the seed of what is random;
+//! `FIRSTSEEN_KILLS` the number of kills in the kill loop; `FIRSTSEEN_TEST_KAFKA` the version.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says why and stops"
+)]
 
-/// The config: every fault by its golden text, the example file, secrets.
+mod support;
+
+mod cli;
 mod config;
+mod demo;
+mod demo_real;
+mod harness;
+mod kill_loop;
+mod rebalance;
+mod run;
+mod topics;
+
+#[cfg(feature = "bugs")]
+mod bugs;

@@ -1,0 +1,128 @@
+//! Seeded bugs: the program is built with the feature `bugs`, told to have one, and run through a
+//! scenario that a correct program passes. A scenario that no bug can fail proves nothing.
+
+use std::time::Duration;
+
+use firstseen::ledger::Ledger;
+
+use crate::support::broker::Broker;
+use crate::support::config::Home;
+use crate::support::records::{Made, Plan};
+use crate::support::sink::{Phase, Sink};
+use crate::support::stage::{LEAVES_WITHIN, STEADY_WITHIN, Stage};
+use crate::support::wait::try_until;
+use crate::support::writer::SteadyWriter;
+use crate::support::{needs_broker, seed};
+
+/// How often a scenario is tried before a bug counts as missed: kills hit by chance.
+const TRIES: u64 = 4;
+
+/// Kills the program while the broker is frozen: what was sent is not confirmed, and a checkpoint
+/// that claims otherwise is caught. Then a correct program, with `bug` or without, goes on.
+fn killed_beside_a_frozen_broker(bug: &str, seed: u64) -> Ledger {
+    let mut broker = Broker::start();
+    let stage = Stage::set(&broker, "frozen", 2);
+    let home = stage.home().set("checkpoint.interval", "50ms");
+    let mut writer = stage.writer(seed);
+    writer.write(40_000);
+    let writer = SteadyWriter::start(writer, 20_000, 10_000);
+    for _ in 0..3 {
+        let mut sink = Sink::start_with(&home, &[("FIRSTSEEN_BUG", bug)]);
+        sink.await_phase(Phase::Steady, STEADY_WITHIN);
+        let marked = sink.count(Phase::CheckpointDurable);
+        sink.reaches(Phase::CheckpointDurable, marked, Duration::from_secs(2));
+        broker.freeze();
+        let marked = sink.count(Phase::CheckpointDurable);
+        // A correct program has nothing to make durable now, so this may well not come.
+        sink.reaches(Phase::CheckpointDurable, marked + 1, Duration::from_millis(500));
+        sink.kill();
+        broker.thaw();
+    }
+    writer.finish();
+    drained(&stage, &home, bug);
+    stage.ledger()
+}
+
+/// Gives the output a record it refuses. A correct program stops below it; one that ignores the
+/// failure goes on and has lost it.
+fn refused_by_the_output(bug: &str, seed: u64) -> Ledger {
+    let broker = Broker::start();
+    let stage = Stage::set_without_output(&broker, "refused", 1);
+    stage.admin.create_with(&stage.output, 1, &[("max.message.bytes", "20000")]);
+    let plan = Plan { odd: false, duplicate_one_in: 0, ..Plan::over(1) };
+    let mut writer = stage.writer_of(plan, seed);
+    writer.write(100);
+    let value = (0..100_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    let large = Made {
+        partition: 0,
+        key: Some(b"large".to_vec()),
+        value: Some(value),
+        headers: Vec::new(),
+        timestamp: Plan::over(1).start_ms,
+    };
+    writer.write_these(&[large]);
+    writer.write(100);
+    let home = stage.home();
+    let mut sink = Sink::start_with(&home, &[("FIRSTSEEN_BUG", bug)]);
+    let went_on = try_until(Duration::from_secs(10), || {
+        (sink.has_ended() || stage.is_drained()).then(|| stage.is_drained())
+    });
+    sink.kill();
+    if went_on == Some(true) {
+        return stage.ledger();
+    }
+    // It stopped, as it should; with room for the record the rest must follow.
+    stage.admin.set_topic(&stage.output, "max.message.bytes", "1000000");
+    drained(&stage, &home, bug);
+    stage.ledger()
+}
+
+fn drained(stage: &Stage, home: &Home, bug: &str) {
+    let mut sink = Sink::start_with(home, &[("FIRSTSEEN_BUG", bug)]);
+    stage.await_drained();
+    sink.leave(LEAVES_WITHIN);
+}
+
+/// Fails unless the scenario finds a fault that `wanted` names, in a few tries.
+fn assert_caught(
+    bug: &str,
+    scenario: impl Fn(&str, u64) -> Ledger,
+    wanted: impl Fn(&Ledger) -> u64,
+) {
+    let seed = seed(bug);
+    let caught = (0..TRIES).any(|n| wanted(&scenario(bug, seed + n)) > 0);
+    assert!(caught, "the bug {bug} was not caught in {TRIES} tries");
+}
+
+#[test]
+fn without_a_bug_the_scenarios_are_clean() {
+    needs_broker!();
+    let seed = seed("no bug");
+    for ledger in [killed_beside_a_frozen_broker("", seed), refused_by_the_output("", seed)] {
+        assert!(ledger.is_clean(), "{ledger}");
+    }
+}
+
+#[test]
+fn marking_a_key_before_its_acknowledgement_is_caught() {
+    needs_broker!();
+    assert_caught("mark-before-ack", killed_beside_a_frozen_broker, |ledger| ledger.lost);
+}
+
+#[test]
+fn committing_before_the_acknowledgement_is_caught() {
+    needs_broker!();
+    assert_caught("commit-before-ack", killed_beside_a_frozen_broker, |ledger| ledger.lost);
+}
+
+#[test]
+fn skipping_the_catch_up_is_caught() {
+    needs_broker!();
+    assert_caught("skip-catch-up", killed_beside_a_frozen_broker, |ledger| ledger.repeated);
+}
+
+#[test]
+fn ignoring_a_failed_delivery_is_caught() {
+    needs_broker!();
+    assert_caught("ignore-failed-delivery", refused_by_the_output, |ledger| ledger.lost);
+}
