@@ -102,5 +102,6 @@ pub fn advice(code: Code) -> &'static str {
         Code::InstanceFenced => "Give each running instance its own `source.instance_id`.",
         Code::Internal => "Report it as a bug, with the line and the log before it.",
         Code::LedgerFaults => "Keep both topics and the log, and report it as a bug.",
+        Code::CommandFailed => "Mend what the line names, and run the command again.",
     }
 }

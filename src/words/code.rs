@@ -100,6 +100,7 @@ codes! {
     InstanceFenced = "E6010", exit 1, "another instance uses this instance id";
     Internal = "E6999", exit 1, "an invariant of firstseen does not hold";
     LedgerFaults = "E7001", exit 3, "the ledger found lost or repeated records";
+    CommandFailed = "E7002", exit 1, "the command could not be carried out to its end";
 }
 
 impl fmt::Display for Code {

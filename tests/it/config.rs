@@ -19,7 +19,7 @@ const FIXTURES: &str = "tests/fixtures/config";
 const GOLDEN: &str = "tests/golden";
 
 /// Compares `text` with the committed file, or commits it.
-fn compare(path: &Path, text: &str) {
+pub(crate) fn compare(path: &Path, text: &str) {
     if std::env::var_os("FIRSTSEEN_BLESS").is_some() {
         fs::write(path, text).unwrap();
         return;

@@ -1,0 +1,39 @@
+//! What the program can do, one file a command. Nothing here knows how arguments are typed.
+
+mod demo;
+mod out;
+mod run;
+mod signals;
+pub mod version;
+
+pub use demo::{
+    Error as DemoError, Ledger, Options as DemoOptions, Outcome, Progress, SinkCommand, play,
+};
+pub use run::Options as RunOptions;
+
+use crate::error::Error;
+use crate::logging;
+
+/// One thing the user asked for, checked as far as the command line alone allows.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Invocation {
+    /// Deduplicate until told to stop.
+    Run(RunOptions),
+    /// Show it working on an embedded broker.
+    Demo(DemoOptions),
+}
+
+/// Does it.
+///
+/// # Errors
+/// Everything the user has to be told, with the exit code.
+pub fn run(invocation: Invocation) -> Result<(), Error> {
+    match invocation {
+        Invocation::Run(options) => run::run(&options),
+        Invocation::Demo(options) => {
+            logging::init(logging::Format::Human, "firstseen=info")?;
+            demo::run(&options)
+        }
+    }
+}
