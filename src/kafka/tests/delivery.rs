@@ -149,7 +149,8 @@ fn time_running_out_is_transient_and_certainly_not_written_if_never_sent() {
         Polled::Record(record) => {
             held = Some(record.offset());
             rig.cluster.broker_down(1).unwrap();
-            Some(rig.sink.send(&record, rig.out, 0, 2).unwrap())
+            rig.sink.send(&record, rig.out, 0, 2).unwrap();
+            Some(())
         }
         _ => None,
     });

@@ -26,7 +26,8 @@ fn forwarded(config: &Config, count: usize) -> Vec<Whole> {
         until(&mut source, |polled| match polled {
             Polled::Record(record) => {
                 let token = u64::try_from(token).unwrap();
-                Some(sink.send(&record, out, 0, token).unwrap())
+                sink.send(&record, out, 0, token).unwrap();
+                Some(())
             }
             _ => None,
         });
