@@ -283,7 +283,8 @@ impl Source {
         result.map_err(|error| failed("give partitions up", error))
     }
 
-    /// Commits offsets, each with a note for whoever reads it, without waiting; the outcome comes out of [`Source::poll`].
+    /// Commits offsets, each with a note for whoever reads it, without waiting; the outcome comes
+    /// out of [`Source::poll`].
     ///
     /// # Errors
     /// [`Error::Commit`] where it cannot even be sent.

@@ -187,7 +187,7 @@ fn a_commit_says_when_it_was_sent_and_is_read_back_with_its_metadata() {
     let other = SourcePartition::new("in", 1);
     let mut source = alone(&config, &partition, 0);
     let before = Instant::now();
-    source.commit(&[(partition.clone(), ResumeOffset(7))], "checkpoint 7").unwrap();
+    source.commit(&[(partition.clone(), ResumeOffset(7), "note".to_owned())]).unwrap();
     let after = Instant::now();
     let (result, sent_at) = until(&mut source, |polled| match polled {
         Polled::Committed { result, sent_at } => Some((result, sent_at)),
@@ -195,9 +195,12 @@ fn a_commit_says_when_it_was_sent_and_is_read_back_with_its_metadata() {
     });
     result.unwrap();
     assert!((before..=after).contains(&sent_at));
-    source.commit_now(&[(partition.clone(), ResumeOffset(8))], "", SOON).unwrap();
+    source.commit_now(&[(partition.clone(), ResumeOffset(8), "note 8".to_owned())], SOON).unwrap();
     let found = source.committed(&[other, partition], SOON).unwrap();
-    assert_eq!(found, [None, Some(Committed { offset: ResumeOffset(8), metadata: None })]);
+    assert_eq!(
+        found,
+        [None, Some(Committed { offset: ResumeOffset(8), metadata: Some("note 8".to_owned()) })]
+    );
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn a_commit_that_the_group_refuses_is_reported() {
         rdkafka::types::RDKafkaApiKey::OffsetCommit,
         &[rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION; 5],
     );
-    source.commit(&[(partition, ResumeOffset(7))], "").unwrap();
+    source.commit(&[(partition, ResumeOffset(7), String::new())]).unwrap();
     let error = until(&mut source, |polled| match polled {
         Polled::Committed { result, .. } => Some(result.unwrap_err()),
         _ => None,

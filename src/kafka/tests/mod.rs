@@ -6,7 +6,6 @@ mod group;
 mod reading;
 mod records;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rdkafka::client::Client;
@@ -17,13 +16,8 @@ use rdkafka::types::RDKafkaType;
 use super::client::{Context, Handle};
 use super::ffi::{self, Outgoing, OwnHeaders, Queue, Topic};
 use super::*;
-use crate::config::{
-    CheckpointConfig, ClientProperties, Config, DedupRule, DropRule, KafkaConfig, Membership,
-    OnMissingKey, OnMissingState, OnUndeliverable, SinkConfig, SourceConfig, StartAt, StateConfig,
-    StatusConfig, TopicSelection, WindowClock,
-};
-use crate::key::{HashKind, KeyPart, KeyRule};
-use crate::words::{ResumeOffset, SourcePartition, Span};
+use crate::config::{ClientProperties, Config, Environment, Membership, StartAt, load_text};
+use crate::words::{ResumeOffset, SourcePartition};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -36,53 +30,17 @@ pub(super) fn mock(topics: &[(&str, i32)]) -> MockCluster<'static, DefaultProduc
 }
 
 pub(super) fn config(servers: &str, topic: &str) -> Config {
-    Config {
-        kafka: KafkaConfig {
-            bootstrap_servers: servers.to_owned(),
-            // The mock's empty fetches always wait this long.
-            client: properties(&[("fetch.wait.max.ms", "20")]),
-        },
-        source: SourceConfig {
-            group: "readers".to_owned(),
-            instance_id: None,
-            topics: TopicSelection::List(vec![topic.to_owned()]),
-            membership: Membership::Group,
-            start: StartAt::Earliest,
-            session_timeout: Duration::from_secs(6),
-        },
-        sink: SinkConfig {
-            topic: "out".to_owned(),
-            delivery_timeout: Duration::from_secs(4),
-            on_undeliverable: OnUndeliverable::Stop,
-            dead_letter_topic: None,
-            in_flight_max_bytes: 16 << 20,
-            bootstrap_servers: None,
-            client: ClientProperties::new(),
-        },
-        dedup: DedupRule {
-            key: KeyRule::new(vec![KeyPart::RecordKey]).unwrap(),
-            hash: HashKind::Xxh3,
-            window: Span::from_ms(1000),
-            clock: WindowClock::Event,
-            max_future: Span::from_ms(1000),
-            refresh: false,
-            on_missing_key: OnMissingKey::Forward,
-            drop: DropRule::default(),
-        },
-        topics: BTreeMap::new(),
-        checkpoint: CheckpointConfig {
-            interval: Duration::from_secs(1),
-            max_records: 1000,
-            timeout: Duration::from_secs(1),
-        },
-        state: StateConfig {
-            dir: "state".into(),
-            on_missing_state: OnMissingState::Rebuild,
-            memory: 1 << 20,
-            min_free_bytes: 0,
-        },
-        status: StatusConfig { listen: None },
-    }
+    // The mock's empty fetches always wait as long as they are told to.
+    let text = format!(
+        r#"
+        kafka = {{ bootstrap_servers = "{servers}", client = {{ "fetch.wait.max.ms" = "20" }} }}
+        source = {{ group = "readers", topics = ["{topic}"], session_timeout = "7s" }}
+        sink = {{ topic = "out", delivery_timeout = "4s" }}
+        dedup = {{ key = "record-key", window = "1h" }}
+        "#
+    );
+    let env = Environment::from_pairs::<String, String>([]);
+    load_text(&text, "test", &env).unwrap_or_else(|faults| panic!("{faults:?}"))
 }
 
 pub(super) fn properties(pairs: &[(&str, &str)]) -> ClientProperties {
