@@ -101,7 +101,7 @@ impl Consuming {
         } else {
             Queue::main(native)
         };
-        let queue = queue.ok_or_else(|| no_queue())?;
+        let queue = queue.ok_or_else(no_queue)?;
         Ok(Self { queue, client, servers: reach.servers.clone() })
     }
 

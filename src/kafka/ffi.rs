@@ -411,7 +411,8 @@ pub(super) fn purge(client: &NativeClient) {
     };
 }
 
-/// Returns how many records and reports the producer holds.
+/// Returns how many records, reports and other events the producer holds.
+#[cfg(test)]
 pub(super) fn in_flight(client: &NativeClient) -> usize {
     // SAFETY: the client is alive.
     usize::try_from(unsafe { sys::rd_kafka_outq_len(client.ptr()) }).unwrap_or_default()
@@ -623,4 +624,42 @@ unsafe fn bytes<'a>(pointer: *mut c_void, size: usize) -> Option<&'a [u8]> {
     // SAFETY: the caller gives null, or `size` bytes that live for 'a.
     (!pointer.is_null())
         .then(|| unsafe { slice::from_raw_parts(pointer.cast_const().cast(), size) })
+}
+
+/// A header list of one's own, to write records that no safe interface can.
+#[cfg(test)]
+pub(super) struct OwnHeaders(NonNull<sys::rd_kafka_headers_t>);
+
+#[cfg(test)]
+impl OwnHeaders {
+    pub(super) fn new(headers: &[(&[u8], Option<&[u8]>)]) -> Self {
+        // SAFETY: the list is ours; names and values are copied into it.
+        unsafe {
+            let list = NonNull::new(sys::rd_kafka_headers_new(headers.len())).unwrap();
+            for (name, value) in headers {
+                let (pointer, size) = value.map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
+                let error = sys::rd_kafka_header_add(
+                    list.as_ptr(),
+                    name.as_ptr().cast(),
+                    isize::try_from(name.len()).unwrap(),
+                    pointer.cast(),
+                    isize::try_from(size).unwrap(),
+                );
+                assert_eq!(error, NO_ERROR);
+            }
+            Self(list)
+        }
+    }
+
+    pub(super) fn list(&self) -> HeaderList<'_> {
+        HeaderList(self.0, PhantomData)
+    }
+}
+
+#[cfg(test)]
+impl Drop for OwnHeaders {
+    fn drop(&mut self) {
+        // SAFETY: the one owner destroys it once.
+        unsafe { sys::rd_kafka_headers_destroy(self.0.as_ptr()) }
+    }
 }

@@ -18,6 +18,6 @@ mod tests;
 pub use cluster::{Cluster, TimestampType, TopicFacts};
 pub use error::{Cause, Error};
 pub use output::{OutputReader, TimeLookup};
-pub use record::SourceRecord;
+pub use record::{Header, SourceRecord};
 pub use sink::{FailureKind, Outcome, Refused, Report, Sink, Target, Written};
 pub use source::{Closed, Committed, Polled, Source};

@@ -7,6 +7,9 @@ use super::ffi;
 use crate::key::Headers;
 use crate::words::{RecordOffset, SourcePartition, Timestamp};
 
+/// A header's name and value; a value may be null.
+pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// A record that was read. Holds its whole fetch response in memory: keep it shortly.
 pub struct SourceRecord<'a> {
     message: ffi::Message,
@@ -54,19 +57,16 @@ impl SourceRecord<'_> {
         self.message.value()
     }
 
-    /// Calls `each` with name and value of every header, in order, as bytes.
-    pub fn each_header(&self, each: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
-        if let Ok(Some(list)) = self.message.headers() {
-            list.iter().for_each(|(name, value)| each(name, value));
-        }
+    /// Name and value of every header, in order, as bytes.
+    pub fn headers(&self) -> impl Iterator<Item = Header<'_>> {
+        self.message.headers().ok().flatten().into_iter().flat_map(ffi::HeaderList::iter)
     }
 
     /// How many bytes key, value and headers take together.
     pub fn size_bytes(&self) -> usize {
         let len = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
-        let mut size = len(self.key()) + len(self.value());
-        self.each_header(&mut |name, value| size += name.len() + len(value));
-        size
+        let headers: usize = self.headers().map(|(name, value)| name.len() + len(value)).sum();
+        len(self.key()) + len(self.value()) + headers
     }
 
     pub(super) fn message(&self) -> &ffi::Message {
@@ -79,9 +79,7 @@ pub(super) const NO_TIMESTAMP: i64 = -1;
 
 impl Headers for SourceRecord<'_> {
     fn each_named<'a>(&'a self, name: &[u8], each: &mut dyn FnMut(Option<&'a [u8]>)) {
-        if let Ok(Some(list)) = self.message.headers() {
-            list.iter().filter(|(n, _)| *n == name).for_each(|(_, value)| each(value));
-        }
+        self.headers().filter(|(n, _)| *n == name).for_each(|(_, value)| each(value));
     }
 }
 

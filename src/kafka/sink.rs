@@ -28,6 +28,8 @@ pub struct Sink {
     config: ClientConfig,
     limit: usize,
     epoch: u32,
+    /// Records taken by this producer and not reported.
+    unreported: usize,
     left_over: Vec<Report>,
 }
 
@@ -115,7 +117,15 @@ impl Sink {
         });
         let (config, limit) = settings(config, &reach, limit);
         let producer = producer(&config, &reach.servers)?;
-        Ok(Self { topics: Vec::new(), producer, config, limit, epoch: 0, left_over: Vec::new() })
+        Ok(Self {
+            topics: Vec::new(),
+            producer,
+            config,
+            limit,
+            epoch: 0,
+            unreported: 0,
+            left_over: Vec::new(),
+        })
     }
 
     /// Resolves an output topic. Does not ask the broker: see [`super::Cluster::topic`].
@@ -164,8 +174,13 @@ impl Sink {
             headers,
             token,
         };
-        ffi::produce(self.producer.client.native_client(), topic, outgoing)
-            .map_err(|code| self.refused(code, record, name, partition))
+        match ffi::produce(self.producer.client.native_client(), topic, outgoing) {
+            Ok(()) => {
+                self.unreported += 1;
+                Ok(())
+            }
+            Err(code) => Err(self.refused(code, record, name, partition)),
+        }
     }
 
     /// Takes reports that are there, waiting up to `wait` for the first, into `into`.
@@ -179,7 +194,9 @@ impl Sink {
         while into.len() - before < most {
             let Some(event) = self.producer.queue.poll(wait) else { break };
             if event.kind() == EventKind::Delivery {
+                let already = into.len();
                 event.each_delivery(&mut |delivery| into.push(self.report(delivery)));
+                self.unreported = self.unreported.saturating_sub(into.len() - already);
                 wait = Duration::ZERO;
             } else {
                 self.producer.context().absorb(&event);
@@ -195,9 +212,9 @@ impl Sink {
         Some(self.fatal_error(code, text))
     }
 
-    /// Returns how many records and reports the producer holds.
+    /// Returns how many records were taken and are not reported yet.
     pub fn in_flight(&self) -> usize {
-        ffi::in_flight(self.producer.client.native_client()) + self.left_over.len()
+        self.unreported + self.left_over.len()
     }
 
     /// Returns the number of the present producer. Reports carry the one they were sent by.
@@ -252,6 +269,7 @@ impl Sink {
         let mut reports = Vec::new();
         self.flush(Instant::now() + LIMIT, &mut reports);
         self.left_over = reports;
+        self.unreported = 0;
     }
 
     fn resolve(&self, topic: &str) -> Result<Topic, Error> {

@@ -7,6 +7,12 @@
 //! is made for. While it waits, *all* partitions of this consumer stand still and heartbeats go on;
 //! the group waits too, up to `max.poll.interval.ms`. [`Source::poll`] must go on being called.
 //!
+//! # Never a logical offset
+//! A partition taken at "the end" makes the client ask the broker where that is. If it is moved
+//! before the answer comes, the client discards the answer as outdated, asks again half a second
+//! later, and then jumps to the end: everything between is skipped without a word (librdkafka
+//! 2.12.1, the retry of an outdated offset reply). So partitions are taken at numbers only.
+//!
 //! # Invariants
 //! - No record of a partition is handed out before [`Source::begin`] names its first offset.
 //! - Offsets handed out rise within a partition, from that offset on, without exception.
@@ -185,8 +191,9 @@ impl Source {
         if matches!(self.pending, Some(Pending::Assign(_))) {
             self.pending = None;
         }
-        // The end has no records that could be thrown away, and is always in range.
-        let raw = |at: &Option<ResumeOffset>| at.map_or(Offset::End, |at| Offset::Offset(at.0));
+        // Any number will do where none is known yet; never a logical offset, see above.
+        let start = |at: &Option<ResumeOffset>| at.map_or(0, |at| at.0);
+        let raw = |at: &Option<ResumeOffset>| Offset::Offset(start(at));
         let wanted = list(partitions.iter().map(|(p, at)| (&*p.topic, p.partition, raw(at))))?;
         let consumer = &self.consumer()?.client;
         let cooperative = self.membership == Membership::Group
@@ -205,7 +212,7 @@ impl Source {
             self.held.push(Held {
                 partition: partition.clone(),
                 next: None,
-                assigned_at: at.map(|at| at.0),
+                assigned_at: Some(start(at)),
                 caught_up: None,
             });
         }
@@ -276,7 +283,8 @@ impl Source {
         result.map_err(|error| failed("give partitions up", error))
     }
 
-    /// Commits offsets, each with a note for whoever reads it, without waiting; the outcome comes out of [`Source::poll`].
+    /// Commits offsets, each with a note for whoever reads it, without waiting; the outcome comes
+    /// out of [`Source::poll`].
     ///
     /// # Errors
     /// [`Error::Commit`] where it cannot even be sent.
@@ -349,7 +357,8 @@ impl Source {
             return Err(self.explain("read committed offsets", timeout, Cause::of(code)));
         }
         let metadata = String::from_utf8(entry.metadata.clone()).ok().filter(|m| !m.is_empty());
-        Ok((entry.offset >= 0).then(|| Committed { offset: ResumeOffset(entry.offset), metadata }))
+        Ok((entry.offset >= 0)
+            .then_some(Committed { offset: ResumeOffset(entry.offset), metadata }))
     }
 
     /// Whether the group took everything away already. Changes without a poll.
@@ -507,11 +516,22 @@ impl Source {
         }
         let consumer = self.consumer.as_ref()?;
         let cause = consumer.context().absorb(event)?;
+        if cause.class() == Class::OffsetReset && !self.has_begun(place.as_ref()) {
+            // About the number a partition was taken at, which means nothing yet.
+            self.transient += 1;
+            return None;
+        }
         let error = source_error(code, cause, place, &self.group, &consumer.servers);
         if error.is_none() {
             self.transient += 1;
         }
         error
+    }
+
+    fn has_begun(&self, place: Option<&(String, i32, i64)>) -> bool {
+        let Some((topic, partition, _)) = place else { return true };
+        let same = |h: &&Held| h.partition.partition == *partition && *h.partition.topic == **topic;
+        self.held.iter().find(same).is_some_and(|held| held.next.is_some())
     }
 
     fn take_end(&mut self, (topic, partition, end): (String, i32, i64)) {
