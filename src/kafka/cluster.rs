@@ -99,10 +99,10 @@ impl Cluster {
                 _ if topic.partitions().is_empty() => {
                     Err(Error::Client { task: "describe a topic", cause })
                 }
-                _ => Ok(Some(self.facts(name, topic.partitions().len()))),
+                _ => Ok(Some(self.facts(name, topic.partitions().len(), &metadata))),
             };
         }
-        Ok(Some(self.facts(name, topic.partitions().len())))
+        Ok(Some(self.facts(name, topic.partitions().len(), &metadata)))
     }
 
     /// Returns the names of all topics whose whole name matches, sorted; internal ones left out.
@@ -133,10 +133,23 @@ impl Cluster {
         self.client.ask(task, self.timeout, |slice| client.fetch_metadata(topic, slice))
     }
 
-    fn facts(&self, name: &str, partitions: usize) -> TopicFacts {
+    fn facts(
+        &self,
+        name: &str,
+        partitions: usize,
+        metadata: &rdkafka::metadata::Metadata,
+    ) -> TopicFacts {
         let native = self.client.client.client().native_client();
-        let id = ffi::describe_topic(native, name, self.timeout).map(topic_id);
-        let settings = ffi::describe_config(native, name, self.timeout).unwrap_or_default();
+        // Where the controller is no broker that exists, as on the embedded one, the client
+        // would wait for it until the time is up.
+        let controller = ffi::controller(native);
+        let answers = metadata.brokers().iter().any(|broker| broker.id() == controller);
+        let timeout = answers.then_some(self.timeout);
+        let id = timeout.and_then(|timeout| ffi::describe_topic(native, name, timeout));
+        let id = id.map(topic_id);
+        let settings = timeout
+            .and_then(|timeout| ffi::describe_config(native, name, timeout))
+            .unwrap_or_default();
         self.client.serve();
         let get = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
         TopicFacts {

@@ -489,6 +489,12 @@ unsafe fn entries(list: *mut sys::rd_kafka_topic_partition_list_t) -> Vec<Entry>
     }
 }
 
+/// Returns the id of the broker that answers administrative questions, as far as the client knows.
+pub(super) fn controller(client: &NativeClient) -> i32 {
+    // SAFETY: the client lives; without time to wait this only reads what is cached.
+    unsafe { sys::rd_kafka_controllerid(client.ptr(), 0) }
+}
+
 /// Asks for a topic's id; `None` where the broker has none.
 pub(super) fn describe_topic(
     client: &NativeClient,

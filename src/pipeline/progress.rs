@@ -113,7 +113,7 @@ impl Flow {
         match source.commit(&offsets) {
             Ok(()) => {
                 commits.sent_at = Some(now);
-                for lane in self.lanes.iter_mut() {
+                for lane in self.lanes.iter_mut().filter(|lane| lane.uncommitted) {
                     lane.uncommitted = false;
                     super::phase("commit", &lane.partition);
                 }
