@@ -21,6 +21,8 @@ pub struct Config {
     pub dedup: DedupRule,
     /// Rules by source topic name; each is complete (unset keys were taken from `dedup`).
     pub topics: BTreeMap<String, DedupRule>,
+    /// How records are delivered.
+    pub delivery: DeliveryConfig,
     /// When progress is made durable.
     pub checkpoint: CheckpointConfig,
     /// Where and how the seen-set lives.
@@ -39,6 +41,8 @@ pub struct KafkaConfig {
     pub bootstrap_servers: String,
     /// Pass-through client properties; those firstseen owns were refused.
     pub client: ClientProperties,
+    /// Whether passwords may cross the network unencrypted. Enforced while loading.
+    pub allow_insecure: bool,
 }
 
 /// Which topics to read.
@@ -176,6 +180,22 @@ pub struct DedupRule {
     pub drop: DropRule,
 }
 
+/// How records are delivered, as asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryMode {
+    /// What the brokers allow.
+    Auto,
+    /// Without transactions.
+    Dedup,
+}
+
+/// `[delivery]`: how records are delivered.
+#[derive(Clone, Debug)]
+pub struct DeliveryConfig {
+    /// The mode asked for.
+    pub mode: DeliveryMode,
+}
+
 /// `[checkpoint]`: when progress is made durable.
 #[derive(Clone, Debug)]
 pub struct CheckpointConfig {
@@ -217,13 +237,40 @@ impl Config {
     pub fn output_topic(&self, topic: &str) -> String {
         self.sink.topic.replace("{topic}", topic)
     }
+
+    /// Returns the brokers of the output.
+    pub fn sink_bootstrap_servers(&self) -> &str {
+        self.sink.bootstrap_servers.as_deref().unwrap_or(&self.kafka.bootstrap_servers)
+    }
+
+    /// Returns the client properties for the output's producer and readers.
+    ///
+    /// Those of `[sink.client]` come over those of `[kafka.client]`. Where the output has brokers
+    /// of its own they stand alone: the credentials of one cluster are never shown to another.
+    pub fn sink_client(&self) -> ClientProperties {
+        let mut client = match self.sink.bootstrap_servers {
+            None => self.kafka.client.clone(),
+            Some(_) => ClientProperties::new(),
+        };
+        client.extend(self.sink.client.clone());
+        // Two names of one property: the more specific section decides.
+        for (one, other) in [("sasl.mechanism", "sasl.mechanisms")] {
+            for (set, unset) in [(one, other), (other, one)] {
+                if self.sink.client.contains_key(set) && !self.sink.client.contains_key(unset) {
+                    client.remove(unset);
+                }
+            }
+        }
+        client
+    }
 }
 
 impl std::fmt::Debug for KafkaConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KafkaConfig")
             .field("bootstrap_servers", &self.bootstrap_servers)
-            .field("client", &self.client.keys())
+            .field("client", &Masked(&self.client))
+            .field("allow_insecure", &self.allow_insecure)
             .finish()
     }
 }
@@ -234,8 +281,22 @@ impl std::fmt::Debug for SinkConfig {
             .field("topic", &self.topic)
             .field("delivery_timeout", &self.delivery_timeout)
             .field("on_undeliverable", &self.on_undeliverable)
+            .field("dead_letter_topic", &self.dead_letter_topic)
             .field("in_flight_max_bytes", &self.in_flight_max_bytes)
-            .field("client", &self.client.keys())
-            .finish_non_exhaustive()
+            .field("bootstrap_servers", &self.bootstrap_servers)
+            .field("client", &Masked(&self.client))
+            .finish()
+    }
+}
+
+/// Client properties with every value hidden that is not known to be harmless.
+struct Masked<'a>(&'a ClientProperties);
+
+impl std::fmt::Debug for Masked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |(name, value): (&'_ String, &'_ String)| {
+            (name.clone(), super::client::printable(name, value).to_owned())
+        };
+        f.debug_map().entries(self.0.iter().map(shown)).finish()
     }
 }

@@ -1,6 +1,7 @@
-//! The tests that run the real program against real Kafka, in one binary so that it links once and
+//! The tests that run the real program, most against real Kafka, in one binary so that it links once and
 //! the tests share one broker.
 //!
+//! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
@@ -8,7 +9,7 @@
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
 //!
-//! They need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
+//! All others need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
 //! leaves them out on purpose and says so. `FIRSTSEEN_SEED` sets the seed of what is random;
 //! `FIRSTSEEN_KILLS` the number of kills in the kill loop; `FIRSTSEEN_TEST_KAFKA` the version.
 #![expect(
@@ -19,6 +20,7 @@
 
 mod support;
 
+mod config;
 mod harness;
 mod kill_loop;
 mod rebalance;

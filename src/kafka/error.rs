@@ -1,0 +1,496 @@
+//! What can go wrong with Kafka, and which error code of the client means what.
+
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode as K;
+
+use crate::words::{Code, Coded, OutputPosition, RecordOffset, SourcePartition};
+
+/// The client's or the broker's own words about a failure.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    code: Option<K>,
+    text: String,
+}
+
+/// Everything Kafka can refuse, each with what a person needs to find it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The client library does not take a property. The value may be secret and is not kept.
+    #[error("failed to set up the Kafka client: {property}")]
+    Setting {
+        /// The property and what is wrong with it.
+        property: String,
+    },
+    /// Nothing answered.
+    #[error("failed to {task} at `{servers}` within {}", humantime::format_duration(*waited))]
+    Unreachable {
+        /// What was tried.
+        task: &'static str,
+        /// The configured addresses.
+        servers: String,
+        /// For how long.
+        waited: Duration,
+        /// The client's last words.
+        #[source]
+        cause: Cause,
+    },
+    /// The TLS handshake failed.
+    #[error("failed to open a TLS connection to `{servers}`")]
+    Tls {
+        /// The configured addresses.
+        servers: String,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
+    /// The broker refused the credentials, or the way they are sent.
+    #[error("failed to log in at `{servers}`")]
+    Authentication {
+        /// The configured addresses.
+        servers: String,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
+    /// The broker refused a permission.
+    #[error("not allowed to use {resource}")]
+    BrokerAuthorization {
+        /// Topic, group or cluster, with its name.
+        resource: String,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
+    /// The broker refuses an idempotent producer.
+    #[error("not allowed to write idempotently to `{servers}`")]
+    IdempotenceRefused {
+        /// The configured addresses.
+        servers: String,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
+    /// A topic is not there.
+    #[error("topic `{topic}` does not exist")]
+    TopicMissing {
+        /// The topic.
+        topic: String,
+    },
+    /// A topic lacks a partition.
+    #[error("topic `{topic}` has no partition {partition}")]
+    PartitionMissing {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+    },
+    /// The offset to read from is not in the source.
+    #[error("offset {offset} is not in source partition {partition}")]
+    OffsetOutOfRange {
+        /// The partition.
+        partition: SourcePartition,
+        /// The offset that was asked for; negative where it is not known.
+        offset: i64,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
+    /// The position to read from is not in the output.
+    #[error("offset {offset} is not in partition {partition} of output topic `{topic}`")]
+    OutputOutOfRange {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The offset that was asked for.
+        offset: i64,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
+    /// A record is larger than the output takes.
+    #[error(
+        "record of {size} bytes at {partition}, offset {offset}, is over the limit of {limit} \
+         bytes of topic `{output}`"
+    )]
+    RecordTooLarge {
+        /// Key, value and headers together.
+        size: usize,
+        /// What the output takes.
+        limit: usize,
+        /// Where the record was read.
+        partition: SourcePartition,
+        /// Its offset there.
+        offset: RecordOffset,
+        /// The output topic.
+        output: String,
+    },
+    /// The broker will never take this record.
+    #[error("the output refused a record for good")]
+    RecordRefused(#[source] Cause),
+    /// A record cannot be read.
+    #[error("failed to read the record at {partition}, offset {offset}")]
+    RecordCorrupt {
+        /// Where it is.
+        partition: SourcePartition,
+        /// Its offset, or that of its batch.
+        offset: i64,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
+    /// A batch cannot be decompressed.
+    #[error("failed to decompress the batch at {partition}, offset {offset}")]
+    RecordCodec {
+        /// Where it is.
+        partition: SourcePartition,
+        /// The offset of the batch.
+        offset: i64,
+        /// The client's words, which name the codec.
+        #[source]
+        cause: Cause,
+    },
+    /// The producer will not send again.
+    #[error("the producer failed for good")]
+    ProducerFatal(#[source] Cause),
+    /// One delivery failed, and may or may not have been written.
+    #[error("failed to deliver a record")]
+    Delivery(#[source] Cause),
+    /// Reading the output stands still before its end.
+    #[error(
+        "reading partition {partition} of output topic `{topic}` stands at offset {reached}, \
+         before {target}, for {}; the last stable offset is {}",
+        humantime::format_duration(*waited),
+        stable.map_or_else(|| "not known".to_owned(), |offset| offset.to_string())
+    )]
+    CatchUpStuck {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The position reached.
+        reached: OutputPosition,
+        /// The position wanted.
+        target: OutputPosition,
+        /// Where the broker stops handing out records, where it says so.
+        stable: Option<OutputPosition>,
+        /// How long nothing came.
+        waited: Duration,
+        /// The client's last words.
+        #[source]
+        cause: Cause,
+    },
+    /// Reading was told to stop.
+    #[error("stopped reading partition {partition} of output topic `{topic}`")]
+    Stopped {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+    },
+    /// The group threw this instance out because it did not poll.
+    #[error("the consumer group expelled this instance for not polling in time")]
+    PollExceeded(#[source] Cause),
+    /// Another instance took this instance id.
+    #[error("another instance uses the same `source.instance_id`")]
+    InstanceFenced(#[source] Cause),
+    /// The group did not take offsets.
+    #[error("failed to commit offsets to group `{group}`")]
+    Commit {
+        /// The group.
+        group: String,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
+    /// A pattern is not a regular expression.
+    #[error("`source.topics` is not a regular expression: `{pattern}`")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        #[source]
+        cause: Box<regex::Error>,
+    },
+    /// A call that should not fail did.
+    #[error("failed to {task}")]
+    Client {
+        /// What was tried.
+        task: &'static str,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
+}
+
+impl Coded for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Setting { .. } | Self::Pattern { .. } => Code::ClientSetting,
+            Self::Unreachable { .. } => Code::BrokerUnreachable,
+            Self::Tls { .. } => Code::BrokerTls,
+            Self::Authentication { .. } => Code::BrokerAuthentication,
+            Self::BrokerAuthorization { .. } | Self::IdempotenceRefused { .. } => {
+                Code::BrokerAuthorization
+            }
+            Self::TopicMissing { .. } => Code::TopicMissing,
+            Self::PartitionMissing { .. } => Code::PartitionCount,
+            Self::OffsetOutOfRange { .. } => Code::OffsetOutOfRange,
+            Self::OutputOutOfRange { .. } => Code::OutputTruncated,
+            Self::RecordTooLarge { .. } => Code::RecordTooLarge,
+            Self::RecordRefused(_) => Code::RecordRefused,
+            Self::RecordCorrupt { .. } => Code::RecordCorrupt,
+            Self::RecordCodec { .. } => Code::RecordCodec,
+            Self::ProducerFatal(_) => Code::ProducerFatal,
+            Self::Delivery(_) => Code::DeliveryFailed,
+            Self::CatchUpStuck { .. } | Self::Stopped { .. } => Code::CatchUpStuck,
+            Self::PollExceeded(_) => Code::PollExceeded,
+            Self::InstanceFenced(_) => Code::InstanceFenced,
+            Self::Commit { .. } => Code::CommitFailed,
+            Self::Client { .. } => Code::Internal,
+        }
+    }
+
+    fn fix(&self) -> String {
+        match self {
+            Self::Setting { .. } => "correct the property in `[kafka.client]` or `[sink.client]`",
+            Self::Unreachable { .. } => {
+                "check `kafka.bootstrap_servers` (or `sink.bootstrap_servers`), the network, and \
+                 that the listener speaks the configured `security.protocol`"
+            }
+            Self::Tls { .. } => {
+                "check `ssl.ca.location` and the broker's certificate, host name and listener"
+            }
+            Self::Authentication { .. } => {
+                "check `sasl.mechanism`, `sasl.username` and the password in `[kafka.client]`"
+            }
+            Self::BrokerAuthorization { resource, .. } => {
+                return format!("grant this user the permission on {resource}");
+            }
+            Self::IdempotenceRefused { .. } => {
+                "grant this user IdempotentWrite on the cluster, or Write on the output topic on \
+                 brokers since 2.8"
+            }
+            Self::TopicMissing { topic } | Self::PartitionMissing { topic, .. } => {
+                return format!("create topic `{topic}` with the partitions it needs");
+            }
+            Self::OffsetOutOfRange { .. } => {
+                "the records are gone from the source: lengthen its retention, and set the resume \
+                 offset on purpose"
+            }
+            Self::OutputOutOfRange { .. } => {
+                "the output was truncated or made again: choose `state.on_missing_state`, then \
+                 reset the state of this partition"
+            }
+            Self::RecordTooLarge { output, .. } => {
+                return format!(
+                    "raise `max.message.bytes` of topic `{output}`, or set `sink.on_undeliverable \
+                     = \"dead-letter\"`"
+                );
+            }
+            Self::RecordRefused(_) => {
+                "compare the output topic's settings with the record, or set \
+                 `sink.on_undeliverable = \"dead-letter\"`"
+            }
+            Self::RecordCorrupt { .. } => {
+                "check the source's log on the broker; the record is not skipped on purpose"
+            }
+            Self::RecordCodec { .. } => {
+                "use a build of firstseen that knows this codec, or recompress the source"
+            }
+            Self::ProducerFatal(_) | Self::Delivery(_) => {
+                "check the output's brokers, then start firstseen again: it continues from its \
+                 last checkpoint"
+            }
+            Self::CatchUpStuck { .. } => {
+                "find the open transaction on the output topic that holds its last stable offset \
+                 back, or the broker that does not answer"
+            }
+            Self::Stopped { .. } => "start firstseen again",
+            Self::PollExceeded(_) => "raise `max.poll.interval.ms` in `[kafka.client]`",
+            Self::InstanceFenced(_) => "give each instance its own `source.instance_id`",
+            Self::Commit { .. } => "check the group coordinator and the permission on the group",
+            Self::Pattern { .. } => "correct the pattern in `source.topics`",
+            Self::Client { .. } => "report this, with the log lines before it",
+        }
+        .to_owned()
+    }
+}
+
+/// What a client error code means for us: the one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Passes by itself, or the client keeps trying.
+    Transient,
+    Tls,
+    Authentication,
+    TopicAuthorization,
+    GroupAuthorization,
+    ClusterAuthorization,
+    TopicMissing,
+    PartitionMissing,
+    OffsetReset,
+    Corrupt,
+    Codec,
+    /// This record's fault; no retry cures it.
+    Record,
+    Timeout,
+    Purged,
+    PollExceeded,
+    Fenced,
+    Fatal,
+}
+
+pub(super) fn class(code: K) -> Class {
+    match code {
+        K::SSL => Class::Tls,
+        K::Authentication
+        | K::SaslAuthenticationFailed
+        | K::UnsupportedSASLMechanism
+        | K::IllegalSASLState
+        | K::SecurityDisabled => Class::Authentication,
+        K::TopicAuthorizationFailed => Class::TopicAuthorization,
+        K::GroupAuthorizationFailed => Class::GroupAuthorization,
+        K::ClusterAuthorizationFailed => Class::ClusterAuthorization,
+        K::UnknownTopic | K::UnknownTopicOrPartition | K::InvalidTopic | K::UnknownTopicId => {
+            Class::TopicMissing
+        }
+        K::UnknownPartition => Class::PartitionMissing,
+        K::AutoOffsetReset | K::OffsetOutOfRange | K::LogTruncation => Class::OffsetReset,
+        K::BadMessage | K::InvalidMessage | K::Underflow => Class::Corrupt,
+        K::BadCompression | K::NotImplemented | K::UnsupportedCompressionType => Class::Codec,
+        K::MessageSizeTooLarge
+        | K::MessageBatchTooLarge
+        | K::InvalidRecord
+        | K::InvalidTimestamp
+        | K::InvalidMessageSize
+        | K::PolicyViolation => Class::Record,
+        K::MessageTimedOut | K::RequestTimedOut | K::OperationTimedOut | K::TimedOutQueue => {
+            Class::Timeout
+        }
+        K::PurgeQueue | K::PurgeInflight => Class::Purged,
+        K::PollExceeded => Class::PollExceeded,
+        K::FencedInstanceId | K::UnreleasedInstanceId => Class::Fenced,
+        K::Fatal
+        | K::Fenced
+        | K::Inconsistent
+        | K::GaplessGuarantee
+        | K::OutOfOrderSequenceNumber
+        | K::UnknownProducerId
+        | K::InvalidProducerEpoch
+        | K::InvalidProducerIdMapping
+        | K::ProducerFenced
+        | K::UnsupportedFeature
+        | K::InvalidGroupId
+        | K::InvalidSessionTimeout
+        | K::InconsistentGroupProtocol
+        | K::UnsupportedAssignor => Class::Fatal,
+        _ => Class::Transient,
+    }
+}
+
+impl Cause {
+    pub(super) fn new(code: K, text: impl Into<String>) -> Self {
+        Self { code: Some(code), text: text.into() }
+    }
+
+    pub(super) fn of(code: K) -> Self {
+        Self { code: Some(code), text: code.to_string() }
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { code: None, text: text.into() }
+    }
+
+    pub(super) fn class(&self) -> Class {
+        self.code.map_or(Class::Transient, class)
+    }
+}
+
+impl From<KafkaError> for Cause {
+    fn from(error: KafkaError) -> Self {
+        let text = match &error {
+            // The value of a setting may be secret.
+            KafkaError::ClientConfig(_, _, property, _) => format!("`{property}`"),
+            other => match other.rdkafka_error_code() {
+                Some(code) => code.to_string(),
+                None => other.to_string(),
+            },
+        };
+        Self { code: error.rdkafka_error_code(), text }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Cause {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_that_must_stop_us_has_a_class_of_its_own() {
+        let table = [
+            (K::SSL, Class::Tls),
+            (K::Authentication, Class::Authentication),
+            (K::TopicAuthorizationFailed, Class::TopicAuthorization),
+            (K::GroupAuthorizationFailed, Class::GroupAuthorization),
+            (K::UnknownTopicOrPartition, Class::TopicMissing),
+            (K::UnknownPartition, Class::PartitionMissing),
+            (K::AutoOffsetReset, Class::OffsetReset),
+            (K::BadMessage, Class::Corrupt),
+            (K::BadCompression, Class::Codec),
+            (K::MessageSizeTooLarge, Class::Record),
+            (K::InvalidTimestamp, Class::Record),
+            (K::MessageTimedOut, Class::Timeout),
+            (K::PurgeInflight, Class::Purged),
+            (K::PollExceeded, Class::PollExceeded),
+            (K::FencedInstanceId, Class::Fenced),
+            (K::OutOfOrderSequenceNumber, Class::Fatal),
+        ];
+        for (code, expected) in table {
+            assert_eq!(class(code), expected, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_client_retries_is_transient() {
+        for code in [
+            K::AllBrokersDown,
+            K::BrokerTransportFailure,
+            K::Resolve,
+            K::NotEnoughReplicas,
+            K::NotEnoughReplicasAfterAppend,
+            K::LeaderNotAvailable,
+            K::CoordinatorLoadInProgress,
+            K::KafkaStorageError,
+        ] {
+            assert_eq!(class(code), Class::Transient, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_refused_property_is_not_kept() {
+        let mut config = rdkafka::ClientConfig::new();
+        config.set("sasl.pasword", "hunter2");
+        let error = config.create_native_config().err().unwrap();
+        assert_eq!(Cause::from(error).to_string(), "`sasl.pasword`");
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_its_cause() {
+        let error = Error::ProducerFatal(Cause::of(K::OutOfOrderSequenceNumber));
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(!error.to_string().contains(&cause));
+        assert_eq!(error.code(), Code::ProducerFatal);
+    }
+}

@@ -1,0 +1,177 @@
+//! One source partition while this instance holds it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::checkpoint::{CommitNote, Schedule};
+use crate::config::OnUndeliverable;
+use crate::engine::Core;
+use crate::kafka::Target;
+use crate::seen::Seen;
+use crate::window::Window;
+use crate::words::{Checkpoint, PartitionBoard, ResumeOffset, SourcePartition, TopicId};
+
+use super::keys::Keys;
+use super::plan::Committed;
+use super::token::Token;
+
+/// What a lane is doing.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// It waits for its turn to be taken, or for another try.
+    Waiting { until: Instant },
+    /// A thread takes it. Set the flag to make that end early.
+    Taking { cancel: Arc<AtomicBool> },
+    /// Records flow.
+    Running,
+    /// Nothing is sent; once every report is in, it goes back to its last settled record.
+    Rewinding,
+    /// Nothing is sent; it is being left.
+    Leaving,
+}
+
+/// Where a source topic goes, checked against the brokers.
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    pub(super) output_topic: String,
+    pub(super) target: Target,
+    pub(super) source_id: Option<TopicId>,
+    pub(super) output_id: Option<TopicId>,
+}
+
+/// One source partition.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) partition: SourcePartition,
+    pub(super) slot: u16,
+    /// Counts up whenever the lane starts anew, so that old reports are told apart.
+    pub(super) life: u8,
+    pub(super) phase: Phase,
+    pub(super) core: Option<Core>,
+    pub(super) seen: Option<Arc<Seen>>,
+    pub(super) keys: Keys,
+    pub(super) window: Window,
+    pub(super) route: Route,
+    pub(super) on_undeliverable: OnUndeliverable,
+    pub(super) schedule: Schedule,
+    /// Deliveries handed to the client whose report is not in.
+    pub(super) outstanding: usize,
+    /// Deliveries ever handed to the client: tells whether the lane was quiet.
+    pub(super) sent: u64,
+    /// What the group or our own last checkpoint says of progress.
+    pub(super) committed: Option<Committed>,
+    /// The newest durable checkpoint is not committed to the group yet.
+    pub(super) uncommitted: bool,
+    /// What was last made durable, to spare writes that change nothing.
+    pub(super) durable: Option<Checkpoint>,
+    pub(super) board: Arc<PartitionBoard>,
+    /// Failed tries to take it, in a row.
+    pub(super) tries: u32,
+    /// Our producer's last requests for it had no answer.
+    pub(super) uncertain: bool,
+}
+
+impl Lane {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running)
+    }
+
+    /// Makes every report under way stale.
+    pub(super) fn start_anew(&mut self) {
+        self.life = self.life.wrapping_add(1);
+        self.outstanding = 0;
+    }
+
+    /// Tells the thread that takes it to stop, if there is one.
+    pub(super) fn cancel(&self) {
+        if let Phase::Taking { cancel } = &self.phase {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes a durable checkpoint.
+    pub(super) fn made_durable(&mut self, checkpoint: Checkpoint) {
+        let note = Some(CommitNote::from(&checkpoint));
+        self.committed = Some(Committed { offset: checkpoint.resume, note });
+        self.durable = Some(checkpoint);
+        self.uncommitted = true;
+    }
+
+    /// Returns what to commit to the group.
+    pub(super) fn commit(&self) -> Option<(SourcePartition, ResumeOffset, String)> {
+        let checkpoint = self.durable.as_ref()?;
+        let note = CommitNote::from(checkpoint).to_string();
+        Some((self.partition.clone(), checkpoint.resume, note))
+    }
+
+    /// Publishes what the core has done.
+    pub(super) fn publish(&self) {
+        if let Some(core) = &self.core {
+            self.board.publish(core.live(), core.in_flight_bytes());
+        }
+    }
+}
+
+/// Every lane, by slot.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    slots: Vec<Option<Lane>>,
+    /// The lives that slots have used up.
+    lives: Vec<u8>,
+    last: usize,
+}
+
+impl Lanes {
+    /// Adds a lane; `make` gets its slot and life. `None` where there are too many.
+    pub(super) fn add(&mut self, make: impl FnOnce(u16, u8) -> Lane) -> Option<&mut Lane> {
+        let free = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.slots.push(None);
+            self.lives.push(0);
+            self.slots.len() - 1
+        });
+        let slot = u16::try_from(free).ok()?;
+        let life = self.lives.get_mut(free)?;
+        *life = life.wrapping_add(1);
+        let lane = make(slot, *life);
+        Some(self.slots.get_mut(free)?.insert(lane))
+    }
+
+    pub(super) fn remove(&mut self, slot: u16) -> Option<Lane> {
+        let lane = self.slots.get_mut(usize::from(slot))?.take()?;
+        if let Some(life) = self.lives.get_mut(usize::from(slot)) {
+            *life = lane.life;
+        }
+        Some(lane)
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Lane> {
+        self.slots.get_mut(usize::from(slot))?.as_mut()
+    }
+
+    /// Returns the lane that a token names, unless the lane has started anew since.
+    pub(super) fn of_token(&mut self, token: Token) -> Option<&mut Lane> {
+        self.get_mut(token.slot).filter(|lane| lane.life == token.life)
+    }
+
+    /// Returns the lane of a topic and partition. Quick where it is the one asked for last.
+    pub(super) fn of(&mut self, topic: &str, partition: i32) -> Option<&mut Lane> {
+        let is = |lane: &Option<Lane>| {
+            lane.as_ref().is_some_and(|lane| {
+                lane.partition.partition == partition && *lane.partition.topic == *topic
+            })
+        };
+        if !self.slots.get(self.last).is_some_and(is) {
+            self.last = self.slots.iter().position(is)?;
+        }
+        self.slots.get_mut(self.last)?.as_mut()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.slots.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane> {
+        self.slots.iter_mut().flatten()
+    }
+}

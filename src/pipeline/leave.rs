@@ -1,0 +1,143 @@
+//! Leaving partitions: drain what is in flight, checkpoint, commit, close.
+
+use std::time::{Duration, Instant};
+
+use crate::kafka::Source;
+use crate::words::{PartitionState, SourcePartition};
+
+use super::Error;
+use super::flow::Flow;
+use super::lane::{Lane, Phase};
+
+/// How long the group may take to answer the last commit.
+const COMMIT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a cancelled take may need to notice.
+const CANCEL_LIMIT: Duration = Duration::from_secs(15);
+
+impl Flow {
+    /// Leaves these partitions. Their work up to the resume offset is durable afterwards.
+    ///
+    /// `lost` says that the group gave them away already: nothing is committed then, and nothing
+    /// waited for.
+    ///
+    /// # Errors
+    /// The first thing that did not work. Every partition is left all the same.
+    pub(super) fn leave(
+        &mut self,
+        source: &mut Source,
+        partitions: &[SourcePartition],
+        lost: bool,
+    ) -> Result<(), Error> {
+        let slots = self.begin_leaving(source, partitions);
+        let limit = if lost { Duration::ZERO } else { self.drain_limit() };
+        let drained = self.drain(&slots, limit);
+        let checkpointed = self.last_checkpoints(&slots);
+        if !lost {
+            self.last_commit(source, &slots);
+        }
+        self.close(&slots);
+        drained.and(checkpointed)
+    }
+
+    fn drain_limit(&self) -> Duration {
+        // Every report is in by then: the client gives up after the delivery timeout.
+        self.context.config.sink.delivery_timeout + Duration::from_secs(2)
+    }
+
+    fn begin_leaving(&mut self, source: &mut Source, partitions: &[SourcePartition]) -> Vec<u16> {
+        let mut slots = Vec::new();
+        for lane in self.lanes.iter_mut().filter(|lane| partitions.contains(&lane.partition)) {
+            super::phase("drain", &lane.partition);
+            lane.board.set_state(PartitionState::Closing);
+            lane.cancel();
+            if matches!(lane.phase, Phase::Running)
+                && let Err(error) = source.pause(&lane.partition)
+            {
+                // It is given up anyway; no record of it is taken any more.
+                tracing::debug!(partition = %lane.partition, %error, "failed to pause");
+            }
+            lane.phase = Phase::Leaving;
+            slots.push(lane.slot);
+        }
+        slots
+    }
+
+    fn drain(&mut self, slots: &[u16], limit: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + limit;
+        loop {
+            self.serve_reports(Duration::from_millis(2))?;
+            self.serve_store()?;
+            self.context.board.beat();
+            let records = self.outstanding(slots);
+            if records == 0 {
+                return Ok(());
+            }
+            if self.trouble.is_some() || Instant::now() >= deadline {
+                return Err(Error::DrainTimeout { records, limit });
+            }
+        }
+    }
+
+    fn outstanding(&mut self, slots: &[u16]) -> usize {
+        let lanes = self.lanes.iter().filter(|lane| slots.contains(&lane.slot));
+        lanes.map(|lane| lane.outstanding).sum()
+    }
+
+    /// Makes all that is settled durable.
+    fn last_checkpoints(&mut self, slots: &[u16]) -> Result<(), Error> {
+        let mut first = self.wait_for_store(slots);
+        for slot in slots {
+            first = first.and(self.begin_last_checkpoint(*slot));
+        }
+        first.and(self.wait_for_store(slots))
+    }
+
+    fn wait_for_store(&mut self, slots: &[u16]) -> Result<(), Error> {
+        let limit = self.context.config.checkpoint.timeout.max(Duration::from_secs(30));
+        let deadline = Instant::now() + limit;
+        loop {
+            self.serve_store()?;
+            let open = |lane: &&Lane| slots.contains(&lane.slot) && lane.schedule.is_open();
+            let open = self.lanes.iter().find(open).map(|lane| lane.partition.clone());
+            let Some(partition) = open else { return Ok(()) };
+            if Instant::now() >= deadline {
+                return Err(Error::CheckpointTimeout { partition, limit });
+            }
+            self.context.board.beat();
+            if let Some(done) = self.store.wait(Duration::from_millis(50)) {
+                self.durable(done)?;
+            }
+        }
+    }
+
+    fn last_commit(&mut self, source: &mut Source, slots: &[u16]) {
+        let lanes = self.lanes.iter().filter(|lane| slots.contains(&lane.slot));
+        let offsets: Vec<_> = lanes.filter_map(Lane::commit).collect();
+        if offsets.is_empty() || source.assignment_lost() {
+            return;
+        }
+        if let Err(error) = source.commit_now(&offsets, COMMIT_LIMIT) {
+            // The state is the authority; the next owner catches up from what it finds.
+            let error = crate::error::render(&error);
+            tracing::warn!(error, "the group did not take the last commit");
+        }
+    }
+
+    fn close(&mut self, slots: &[u16]) {
+        let taking = slots
+            .iter()
+            .any(|slot| self.lanes.get_mut(*slot).is_some_and(|lane| lane.core.is_none()));
+        if taking && !self.taker.wait_for_all(Instant::now() + CANCEL_LIMIT) {
+            tracing::warn!("a partition is left while it is still being taken");
+        }
+        for slot in slots {
+            if let Some(lane) = self.lanes.remove(*slot) {
+                lane.publish();
+                self.context.board.revoke(&lane.partition);
+                super::phase("close", &lane.partition);
+                tracing::info!(partition = %lane.partition, "left");
+            }
+        }
+    }
+}

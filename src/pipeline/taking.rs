@@ -1,0 +1,226 @@
+//! Lanes on their way to running: a few threads take partitions, others wait for their turn.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::engine::Broken;
+use crate::kafka::Source;
+use crate::words::{Code, Coded, PartitionState};
+
+use super::Error;
+use super::context::Context;
+use super::flow::Flow;
+use super::lane::{Lane, Phase};
+use super::take::{TakeJob, Taken};
+
+/// How many partitions are taken at the same time: reading back is bounded by the broker.
+const THREADS: usize = 4;
+
+/// How long the client may take to move to an offset; it answers at once, as a rule.
+const SEEK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest pause between two tries.
+const BACKOFF_MAX: Duration = Duration::from_secs(15);
+
+/// What came of a take.
+#[derive(Debug)]
+struct Finished {
+    slot: u16,
+    life: u8,
+    result: Result<Option<Taken>, Error>,
+}
+
+/// The threads that take partitions.
+#[derive(Debug)]
+pub(super) struct Taker {
+    running: usize,
+    outbox: Sender<Finished>,
+    done: Receiver<Finished>,
+}
+
+impl Taker {
+    pub(super) fn new() -> Self {
+        let (outbox, done) = bounded(THREADS);
+        Self { running: 0, outbox, done }
+    }
+
+    fn has_room(&self) -> bool {
+        self.running < THREADS
+    }
+
+    fn start(&mut self, slot: u16, life: u8, job: TakeJob) -> Result<(), Error> {
+        let outbox = self.outbox.clone();
+        let work = move || {
+            let result = catch_unwind(AssertUnwindSafe(|| job.perform()))
+                .unwrap_or(Err(Error::Broken(Broken("taking a partition panicked"))));
+            // The pipeline is gone where nobody listens; then nobody waits for it either.
+            drop(outbox.send(Finished { slot, life, result }));
+        };
+        std::thread::Builder::new().name("take".into()).spawn(work).map_err(Error::Thread)?;
+        self.running += 1;
+        Ok(())
+    }
+
+    fn finished(&mut self) -> Option<Finished> {
+        let finished = self.done.try_recv().ok()?;
+        self.running -= 1;
+        Some(finished)
+    }
+
+    /// Waits for every running thread, up to `deadline`; what they took is put away. Returns
+    /// whether none is left.
+    pub(super) fn wait_for_all(&mut self, deadline: Instant) -> bool {
+        while self.running > 0 {
+            if self.done.recv_deadline(deadline).is_err() {
+                return false;
+            }
+            self.running -= 1;
+        }
+        true
+    }
+}
+
+impl Flow {
+    /// Starts taking lanes whose turn has come, and lets those that are taken run.
+    pub(super) fn serve_takes(
+        &mut self,
+        source: &mut Source,
+        gate_open: bool,
+    ) -> Result<(), Error> {
+        while let Some(Finished { slot, life, result }) = self.taker.finished() {
+            let Some(lane) = self.lanes.get_mut(slot).filter(|lane| lane.life == life) else {
+                continue;
+            };
+            match result {
+                Ok(Some(taken)) => run(lane, taken, source, gate_open)?,
+                Ok(None) => {}
+                Err(error) if is_passing(&error) => try_again(lane, &error),
+                Err(error) => return Err(error),
+            }
+        }
+        let now = Instant::now();
+        let memory = self.memory_each();
+        for lane in self.lanes.iter_mut() {
+            if !self.taker.has_room() {
+                break;
+            }
+            if matches!(lane.phase, Phase::Waiting { until } if now >= until) {
+                let cancel = Arc::new(AtomicBool::new(false));
+                let job = job(lane, &self.context, memory, Arc::clone(&cancel));
+                self.taker.start(lane.slot, lane.life, job)?;
+                lane.phase = Phase::Taking { cancel };
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of memory that each partition's caches and filters may take.
+    fn memory_each(&self) -> u64 {
+        let lanes = u64::try_from(self.lanes.iter().count()).unwrap_or(u64::MAX).max(1);
+        self.context.config.state.memory / lanes
+    }
+
+    /// Sends lanes back to their last settled record whose reports are all in.
+    pub(super) fn serve_rewinds(&mut self, source: &mut Source) -> Result<(), Error> {
+        for lane in self.lanes.iter_mut() {
+            // While a checkpoint is open, the store thread still uses the state.
+            if matches!(lane.phase, Phase::Rewinding)
+                && lane.outstanding == 0
+                && !lane.schedule.is_open()
+            {
+                rewind(lane, source)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Throws an uncertain producer away; every lane goes back and catches up.
+    pub(super) fn serve_trouble(&mut self, source: &mut Source) -> Result<(), Error> {
+        let Some(error) = self.trouble.take() else { return Ok(()) };
+        tracing::warn!(
+            %error,
+            "deliveries are uncertain: making a new producer, then reading the output back"
+        );
+        self.sink.replace()?;
+        self.context.board.count_producer_restart();
+        // A lane that is being taken has nothing under way with this producer.
+        for lane in self.lanes.iter_mut() {
+            if matches!(lane.phase, Phase::Running | Phase::Rewinding) {
+                source.pause(&lane.partition)?;
+                lane.start_anew();
+                lane.uncertain = true;
+                lane.phase = Phase::Rewinding;
+            }
+        }
+        // The old producer's last reports are stale now.
+        self.serve_reports(Duration::ZERO)
+    }
+}
+
+fn job(lane: &mut Lane, context: &Arc<Context>, memory: u64, cancel: Arc<AtomicBool>) -> TakeJob {
+    TakeJob {
+        context: Arc::clone(context),
+        partition: lane.partition.clone(),
+        output_topic: lane.route.output_topic.clone(),
+        ids: (lane.route.source_id, lane.route.output_id),
+        keys: lane.keys.clone(),
+        window: lane.window,
+        committed: lane.committed.clone(),
+        memory_bytes: memory,
+        held: lane.core.take().zip(lane.seen.take()),
+        uncertain: lane.uncertain,
+        board: Arc::clone(&lane.board),
+        cancel,
+    }
+}
+
+/// Lets a lane's records flow.
+fn run(lane: &mut Lane, taken: Taken, source: &mut Source, gate_open: bool) -> Result<(), Error> {
+    let Taken { core, seen, checkpoint } = taken;
+    let resume = core.next_read();
+    lane.board.begin(core.live());
+    lane.core = Some(core);
+    lane.seen = Some(seen);
+    lane.made_durable(checkpoint);
+    lane.tries = 0;
+    lane.uncertain = false;
+    lane.phase = Phase::Running;
+    source.begin(&lane.partition, resume, SEEK_TIMEOUT)?;
+    if !gate_open {
+        source.pause(&lane.partition)?;
+    }
+    lane.board.set_state(PartitionState::Running);
+    super::phase("steady", &lane.partition);
+    tracing::info!(partition = %lane.partition, resume = resume.0, "running");
+    Ok(())
+}
+
+fn rewind(lane: &mut Lane, source: &mut Source) -> Result<(), Error> {
+    source.pause(&lane.partition)?;
+    lane.start_anew();
+    if let Some(core) = &mut lane.core {
+        let resume = core.rewind();
+        tracing::info!(partition = %lane.partition, resume = resume.0, "going back to catch up");
+    }
+    lane.phase = Phase::Waiting { until: Instant::now() };
+    Ok(())
+}
+
+/// Returns whether a failure to take a partition may pass by itself.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.code(), Code::BrokerUnreachable | Code::CatchUpStuck)
+}
+
+fn try_again(lane: &mut Lane, error: &Error) {
+    lane.tries += 1;
+    let pause = Duration::from_millis(500 << lane.tries.min(5)).min(BACKOFF_MAX);
+    let partition = &lane.partition;
+    tracing::warn!(%partition, error = %crate::error::render(error), ?pause, "will try again");
+    lane.board.set_stuck(crate::error::render(error));
+    lane.start_anew();
+    lane.phase = Phase::Waiting { until: Instant::now() + pause };
+}

@@ -1,0 +1,123 @@
+//! The topics, checked against the brokers before a record is read.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::{Config, TopicSelection};
+use crate::kafka::{Cluster, Sink, TimestampType, TopicFacts};
+use crate::words::SourcePartition;
+
+use super::Error;
+use super::lane::Route;
+
+/// How long the brokers may take to answer at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Asks the brokers about topics.
+#[derive(Debug)]
+pub(super) struct Topics {
+    source: Cluster,
+    /// The output's cluster, where it is another one.
+    output: Option<Cluster>,
+    /// Which source topic writes to each output topic.
+    writers: BTreeMap<String, String>,
+}
+
+impl Topics {
+    pub(super) fn connect(config: &Config) -> Result<Self, Error> {
+        let source = Cluster::connect(config, CONNECT_TIMEOUT)?;
+        let output = match config.sink.bootstrap_servers {
+            Some(_) => Some(Cluster::connect_to_output(config, CONNECT_TIMEOUT)?),
+            None => None,
+        };
+        Ok(Self { source, output, writers: BTreeMap::new() })
+    }
+
+    fn output(&self) -> &Cluster {
+        self.output.as_ref().unwrap_or(&self.source)
+    }
+
+    /// Returns the source topics as they are now.
+    pub(super) fn sources(&self, config: &Config) -> Result<Vec<String>, Error> {
+        match &config.source.topics {
+            TopicSelection::List(topics) => Ok(topics.clone()),
+            TopicSelection::Pattern(pattern) => {
+                let pattern = pattern.trim_start_matches('^');
+                let found = self.source.topics_matching(pattern)?;
+                if found.is_empty() {
+                    return Err(Error::NoTopics { pattern: pattern.to_owned() });
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Returns every partition of these topics.
+    pub(super) fn partitions(&self, topics: &[String]) -> Result<Vec<SourcePartition>, Error> {
+        let mut partitions = Vec::new();
+        for topic in topics {
+            let facts = described(&self.source, "source", topic)?;
+            let name: std::sync::Arc<str> = topic.as_str().into();
+            partitions.extend((0..facts.partitions).map(|n| SourcePartition::new(name.clone(), n)));
+        }
+        Ok(partitions)
+    }
+
+    /// Returns the largest record that every output takes, where the brokers tell.
+    pub(super) fn largest_record(
+        &self,
+        config: &Config,
+        topics: &[String],
+    ) -> Result<Option<u64>, Error> {
+        let mut smallest = None;
+        for topic in topics {
+            let facts = described(self.output(), "output", &config.output_topic(topic))?;
+            let limits = smallest.into_iter().chain(facts.max_message_bytes);
+            smallest = limits.min();
+        }
+        Ok(smallest)
+    }
+
+    /// Checks that a source topic can be forwarded, and says where to.
+    pub(super) fn route(
+        &mut self,
+        config: &Config,
+        sink: &mut Sink,
+        topic: &str,
+    ) -> Result<Route, Error> {
+        let output_topic = config.output_topic(topic);
+        let same_cluster = self.output.is_none();
+        if output_topic == topic && same_cluster {
+            return Err(Error::SameTopic { topic: topic.to_owned() });
+        }
+        let writer = self.writers.entry(output_topic.clone()).or_insert_with(|| topic.to_owned());
+        if writer != topic {
+            let (first, second) = (writer.clone(), topic.to_owned());
+            return Err(Error::SharedOutput { first, second, output: output_topic });
+        }
+        let source = described(&self.source, "source", topic)?;
+        let output = described(self.output(), "output", &output_topic)?;
+        if output.partitions < source.partitions {
+            return Err(Error::PartitionCount {
+                source_topic: topic.to_owned(),
+                source_partitions: source.partitions,
+                output_topic,
+                output_partitions: output.partitions,
+            });
+        }
+        if output.timestamp_type == Some(TimestampType::LogAppend) {
+            return Err(Error::TimestampType { topic: output_topic });
+        }
+        let target = sink.target(&output_topic)?;
+        Ok(Route { output_topic, target, source_id: source.id, output_id: output.id })
+    }
+
+    /// Checks that the dead-letter topic is there.
+    pub(super) fn dead_letter(&self, topic: &str) -> Result<(), Error> {
+        described(self.output(), "dead-letter", topic).map(drop)
+    }
+}
+
+fn described(cluster: &Cluster, role: &'static str, topic: &str) -> Result<TopicFacts, Error> {
+    cluster.topic(topic)?.ok_or_else(|| Error::TopicMissing { role, topic: topic.to_owned() })
+}

@@ -1,0 +1,201 @@
+//! Watching the output for records that are not ours: reads holes, and asks for the end.
+//!
+//! One thread with a reader of its own, so that the flow never waits for it. What it finds goes
+//! back to the polling thread, which owns the cores.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::engine::{Hole, Written};
+use crate::kafka::{self, OutputReader};
+use crate::words::{Failure, OutputPosition, SourcePartition};
+
+use super::Error;
+use super::context::Context;
+use super::flow::Flow;
+use super::keys::Keys;
+use super::lane::Lane;
+use super::take::{IDLE_LIMIT, REQUEST_TIMEOUT, report_repeat};
+
+/// How many questions may wait. A hole that finds no room is asked again with the next one.
+const QUEUE: usize = 4_096;
+
+/// How often a lane that sends nothing asks for the output's end.
+pub(super) const QUIET_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+enum Question {
+    Hole { hole: Hole, keys: Box<Keys> },
+    End { sent: u64 },
+}
+
+#[derive(Debug)]
+enum Answer {
+    Hole { hole: Hole, found: Vec<Written> },
+    End { sent: u64, end: OutputPosition },
+}
+
+#[derive(Debug)]
+struct Asked {
+    slot: u16,
+    life: u8,
+    partition: SourcePartition,
+    topic: String,
+    question: Question,
+}
+
+/// The thread's handle. The thread ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Watch {
+    ask: Sender<Asked>,
+    answers: Receiver<(u16, u8, Answer)>,
+}
+
+impl Watch {
+    pub(super) fn start(context: Arc<Context>) -> Result<Self, Error> {
+        let (ask, asked) = bounded::<Asked>(QUEUE);
+        let (outbox, answers) = bounded(QUEUE);
+        let work = move || {
+            let mut reader = None;
+            for question in asked {
+                let (slot, life) = (question.slot, question.life);
+                if let Some(answer) = answer(&context, &mut reader, question)
+                    && outbox.send((slot, life, answer)).is_err()
+                {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("watch".into()).spawn(work).map_err(Error::Thread)?;
+        Ok(Self { ask, answers })
+    }
+
+    /// Has a hole read.
+    pub(super) fn read_hole(&self, lane: &Lane, hole: Hole) {
+        let keys = Box::new(lane.keys.clone());
+        if !self.put(lane, Question::Hole { hole, keys }) {
+            let partition = &lane.partition;
+            let (from, to) = (hole.from.0, hole.to.0);
+            tracing::error!(%partition, from, to, "output records of somebody else left unread");
+        }
+    }
+
+    /// Has the output's end looked up.
+    pub(super) fn ask_end(&self, lane: &Lane) {
+        // Asked again soon; one that finds no room is not missed.
+        self.put(lane, Question::End { sent: lane.sent });
+    }
+
+    fn put(&self, lane: &Lane, question: Question) -> bool {
+        let topic = lane.route.output_topic.clone();
+        let (slot, life, partition) = (lane.slot, lane.life, lane.partition.clone());
+        self.ask.try_send(Asked { slot, life, partition, topic, question }).is_ok()
+    }
+}
+
+impl Flow {
+    /// Takes in what the watch has found.
+    pub(super) fn serve_watch(&mut self) -> Result<(), Error> {
+        while let Ok((slot, life, answer)) = self.watch.answers.try_recv() {
+            let Some(lane) = self.lanes.get_mut(slot).filter(|lane| lane.life == life) else {
+                continue;
+            };
+            match answer {
+                Answer::Hole { hole, found } => take_in(lane, hole, found)?,
+                Answer::End { sent, end } if sent == lane.sent => {
+                    if let Some(hole) = lane.core.as_mut().and_then(|core| core.quiet_end(end)) {
+                        self.watch.read_hole(lane, hole);
+                    }
+                }
+                Answer::End { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows the core what somebody else wrote.
+fn take_in(lane: &mut Lane, mut hole: Hole, found: Vec<Written>) -> Result<(), Error> {
+    let (Some(core), Some(seen)) = (&mut lane.core, &lane.seen) else { return Ok(()) };
+    let partition = &lane.partition;
+    if !found.is_empty() {
+        let (from, to, records) = (hole.from.0, hole.to.0, found.len());
+        tracing::warn!(%partition, from, to, records, "another instance wrote to the output");
+    }
+    for written in found {
+        let repeat = core
+            .late(written, &mut hole, &**seen)
+            .map_err(|source| Error::PartitionState { partition: partition.clone(), source })?;
+        if let Some(repeat) = repeat {
+            report_repeat(partition, &lane.route.output_topic, repeat);
+        }
+    }
+    Ok(())
+}
+
+fn answer(context: &Context, reader: &mut Option<OutputReader>, asked: Asked) -> Option<Answer> {
+    let number = asked.partition.partition;
+    match asked.question {
+        Question::End { sent } => {
+            let bounds = with_reader(context, reader, |r| r.bounds(&asked.topic, number));
+            // Asked again soon.
+            bounds.ok().map(|(_, end)| Answer::End { sent, end })
+        }
+        Question::Hole { hole, mut keys } => loop {
+            let arrival = context.clock.now();
+            let mut found = Vec::new();
+            let read = with_reader(context, reader, |r| {
+                let never = AtomicBool::new(false);
+                found.clear();
+                r.read(
+                    &asked.topic,
+                    number,
+                    hole.from,
+                    hole.to,
+                    &never,
+                    IDLE_LIMIT,
+                    &mut |record| {
+                        found.push(Written {
+                            offset: record.offset(),
+                            identity: keys.identify(record),
+                            timestamp: record.timestamp(),
+                            arrival,
+                        });
+                        true
+                    },
+                )
+            });
+            match read {
+                Ok(()) => return Some(Answer::Hole { hole, found }),
+                Err(error) => {
+                    context.board.count_failure(Failure::CatchUp);
+                    tracing::warn!(partition = %asked.partition, %error, "failed to read a hole");
+                }
+            }
+            if context.control.stopping() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        },
+    }
+}
+
+/// Uses the reader, making it first if there is none; after a failure it is made anew next time.
+fn with_reader<T>(
+    context: &Context,
+    reader: &mut Option<OutputReader>,
+    mut work: impl FnMut(&OutputReader) -> Result<T, kafka::Error>,
+) -> Result<T, kafka::Error> {
+    let made = match reader.take() {
+        Some(made) => made,
+        None => OutputReader::connect(&context.config, REQUEST_TIMEOUT)?,
+    };
+    let result = work(&made);
+    if result.is_ok() {
+        *reader = Some(made);
+    }
+    result
+}
