@@ -24,7 +24,7 @@ const BACKLOG: usize = 40_000;
 fn killed_beside_a_frozen_broker(bug: &str, seed: u64) -> Ledger {
     let mut broker = Broker::start();
     let stage = Stage::set(&broker, "frozen", 2);
-    let home = stage.home().set("checkpoint.interval", "50ms");
+    let home = stage.home().set("checkpoint.interval", "100ms");
     let mut writer = stage.writer(seed);
     for _ in 0..3 {
         writer.write(BACKLOG);
