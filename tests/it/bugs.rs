@@ -81,7 +81,7 @@ fn refused_by_the_output(bug: &str, seed: u64) -> Ledger {
 
 fn drained(stage: &Stage, home: &Home, bug: &str) {
     let mut sink = Sink::start_with(home, &[("FIRSTSEEN_BUG", bug)]);
-    stage.await_drained();
+    stage.await_drained(&mut sink);
     sink.leave(LEAVES_WITHIN);
 }
 
