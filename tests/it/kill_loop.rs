@@ -182,7 +182,7 @@ impl KillLoop {
     /// Lets a last instance finish the work, and checks everything.
     fn finish(self, rounds: u64) {
         let mut sink = Sink::start(&self.home);
-        self.stage.await_drained();
+        self.stage.await_drained(&mut sink);
         sink.leave(LEAVES_WITHIN).assert_drained();
         let ledger = self.stage.ledger();
         if !ledger.is_clean() {

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! The tests that run the real program, most against real Kafka, in one binary so that it links
 //! once and the tests share one broker.
 //!
@@ -5,6 +6,12 @@
 //! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
 //! - `demo_real`: the demo of the real sink. Brings its own broker.
+=======
+//! The tests that run the real program, most against real Kafka, in one binary so that it links once and
+//! the tests share one broker.
+//!
+//! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
+>>>>>>> harness
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
@@ -12,7 +19,11 @@
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
 //!
+<<<<<<< HEAD
 //! The rest need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
+=======
+//! All others need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
+>>>>>>> harness
 //! leaves them out on purpose and says so. `FIRSTSEEN_SEED` sets the seed of what is random;
 //! `FIRSTSEEN_KILLS` the number of kills in the kill loop; `FIRSTSEEN_TEST_KAFKA` the version.
 #![expect(
@@ -28,6 +39,7 @@ mod config;
 mod demo;
 mod demo_real;
 mod harness;
+mod kafka_edge;
 mod kill_loop;
 mod rebalance;
 mod run;

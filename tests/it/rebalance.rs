@@ -37,7 +37,7 @@ fn come_and_go(stem: &str, strategy: &str) {
         first.await_phase_again(Phase::Steady, taken_back, STEADY_WITHIN);
     }
     writer.finish();
-    stage.await_drained();
+    stage.await_drained(&mut first);
     first.leave(LEAVES_WITHIN).assert_drained();
     stage.assert_clean();
 }
@@ -65,7 +65,7 @@ fn a_key_is_known_to_whichever_instance_owns_its_partition() {
     for home in [&first_home, &second_home, &first_home, &second_home] {
         writer.write(5_000);
         let mut sink = Sink::start(home);
-        stage.await_drained();
+        stage.await_drained(&mut sink);
         sink.leave(LEAVES_WITHIN).assert_drained();
     }
     stage.assert_clean();

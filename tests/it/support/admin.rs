@@ -161,13 +161,6 @@ impl Admin {
         Some(offsets.collect())
     }
 
-    /// Waits until the group has committed the end of every partition: all is read and settled.
-    pub(crate) fn await_drained(&self, group: &str, topic: &str, partitions: i32, limit: Duration) {
-        until("the group to commit the end of its topic", limit, || {
-            self.is_drained(group, topic, partitions).then_some(())
-        });
-    }
-
     /// Returns whether the group has committed the end of every partition that holds records.
     pub(crate) fn is_drained(&self, group: &str, topic: &str, partitions: i32) -> bool {
         let Some(committed) = self.committed(group, topic, partitions) else { return false };

@@ -9,6 +9,8 @@ use super::audit;
 use super::broker::Broker;
 use super::config::{Home, group_of};
 use super::records::Plan;
+use super::sink::Sink;
+use super::wait::try_until;
 use super::writer::Writer;
 
 /// How long a drain may take on a busy machine.
@@ -66,9 +68,18 @@ impl Stage {
         Writer::new(&self.address, &self.topic, plan, seed)
     }
 
-    /// Waits until everything in the source is settled and committed.
-    pub(crate) fn await_drained(&self) {
-        self.admin.await_drained(&self.group(), &self.topic, self.partitions, DRAINS_WITHIN);
+    /// Waits until `sink` has settled and committed everything in the source.
+    ///
+    /// # Panics
+    /// Where that takes too long or the program ends, with how far it came and what it told.
+    pub(crate) fn await_drained(&self, sink: &mut Sink) {
+        let done = || (sink.has_ended() || self.is_drained()).then(|| self.is_drained());
+        if try_until(DRAINS_WITHIN, done) == Some(true) {
+            return;
+        }
+        let committed = self.admin.committed(&self.group(), &self.topic, self.partitions);
+        let ends = self.admin.ends(&self.topic, self.partitions);
+        panic!("not drained: committed {committed:?} of {ends:?}; it told:\n{}", sink.stderr());
     }
 
     /// Returns whether everything in the source is settled and committed.
