@@ -45,9 +45,8 @@ impl StateDir {
         store::private_umask();
         make_dir(dir, &*durability).map_err(unwritable)?;
         // The directory itself may be a link the user made; nothing below it may.
-        let real = fs::canonicalize(dir)
-            .map_err(store::Error::io("resolve", dir))
-            .map_err(unwritable)?;
+        let real =
+            fs::canonicalize(dir).map_err(store::Error::io("resolve", dir)).map_err(unwritable)?;
         refuse_shared(&real, true)?;
         let lock = Lock::take(&real.join(LOCK))
             .map_err(unwritable)?

@@ -37,7 +37,10 @@ impl Link {
         Self { lines, capacity, used: AtomicU64::new(0) }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of a product, below a usize")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the upper half of a product, below a usize"
+    )]
     fn line(&self, fingerprint: u128) -> Option<&Line> {
         let upper = fingerprint >> 64;
         self.lines.get(((upper * self.lines.len() as u128) >> 64) as usize)
@@ -54,9 +57,10 @@ impl Link {
 
     fn may_hold(&self, fingerprint: u128) -> bool {
         self.line(fingerprint).is_none_or(|line| {
-            line.0.iter().zip(bits(fingerprint)).all(|(word, bit)| {
-                word.load(Ordering::Relaxed) & bit != 0
-            })
+            line.0
+                .iter()
+                .zip(bits(fingerprint))
+                .all(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
         })
     }
 

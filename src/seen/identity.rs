@@ -165,7 +165,9 @@ mod tests {
             .collect();
         assert_eq!(names.len(), topics.len());
         for name in names {
-            assert!(name.len() == 34 && name.chars().all(|c| c == '-' || c.is_ascii_alphanumeric()));
+            assert!(
+                name.len() == 34 && name.chars().all(|c| c == '-' || c.is_ascii_alphanumeric())
+            );
         }
     }
 

@@ -29,9 +29,8 @@ pub(super) fn load(
     filter_max_bytes: u64,
     progress: &Progress,
 ) -> Result<Loaded, Error> {
-    let witness = shelf
-        .witness()
-        .map_err(|source| Error::opening("GENERATION is not readable", source))?;
+    let witness =
+        shelf.witness().map_err(|source| Error::opening("GENERATION is not readable", source))?;
     let mut opened = open_all(shelf, name)?;
     let Some(stored) = newest(&opened, witness)? else {
         // Segments that were being made when the first checkpoint was cut short.
@@ -84,9 +83,8 @@ struct Candidate {
 type Candidates = BTreeMap<SegmentId, Result<Candidate, Error>>;
 
 fn open_all(shelf: &dyn Shelf, name: &str) -> Result<Candidates, Error> {
-    let ids = shelf
-        .list()
-        .map_err(|source| Error::opening("the partition is not readable", source))?;
+    let ids =
+        shelf.list().map_err(|source| Error::opening("the partition is not readable", source))?;
     let mut opened = BTreeMap::new();
     for id in ids {
         let candidate = open_one(shelf, name, id);
@@ -314,8 +312,8 @@ impl<'a> Scan<'a> {
         let mut runs = Vec::new();
         for (id, Building { firsts, entries, .. }) in building {
             let record = self.records.get(&id).ok_or("a run record is missing")?;
-            let whole = usize::try_from(record.blocks) == Ok(firsts.len())
-                && record.entries == entries;
+            let whole =
+                usize::try_from(record.blocks) == Ok(firsts.len()) && record.entries == entries;
             if !whole {
                 return Err("a run is not whole");
             }

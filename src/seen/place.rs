@@ -37,7 +37,8 @@ pub(super) fn cover(ranges: &[Range], at: i64, len: Span) -> Cover {
         }
     }
     let slot = slot(at, len);
-    let first = before.map_or(slot.first, |(_, range)| slot.first.max(range.last.saturating_add(1)));
+    let first =
+        before.map_or(slot.first, |(_, range)| slot.first.max(range.last.saturating_add(1)));
     let last = behind.map_or(slot.last, |(_, range)| slot.last.min(range.first.saturating_sub(1)));
     Cover::New(Range { first, last })
 }

@@ -2,9 +2,7 @@
 
 use super::codec::{Reader, put_optional};
 use crate::store::SegmentId;
-use crate::words::{
-    Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId,
-};
+use crate::words::{Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId};
 
 const VERSION: u8 = 1;
 const KIND_CHECKPOINT: u8 = 1;
@@ -142,7 +140,9 @@ pub(super) struct Stored {
 pub(super) enum Record {
     Checkpoint(Box<Stored>),
     /// A newer checkpoint, of at least this generation, is in another segment.
-    Moved { generation: u64 },
+    Moved {
+        generation: u64,
+    },
 }
 
 impl Record {

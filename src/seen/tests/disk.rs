@@ -294,23 +294,6 @@ fn a_path_that_cannot_be_a_directory_is_named() {
 }
 
 #[test]
-fn no_value_or_leaf_ever_leaves_the_synced_file() {
-    // sled keeps what is too large for its log in files of their own, which it never syncs.
-    let home = TempDir::new().unwrap();
-    let dir = StateDir::open(home.path()).unwrap();
-    let Opened { seen, .. } = open(&dir);
-    for number in 0..40 {
-        let entries: Vec<(u64, i64)> =
-            (0..3_000_u64).map(|key| (number * 3_000 + key, 5)).collect();
-        seen.write(batch(i64::try_from(number).unwrap(), &entries)).expect("it is written");
-    }
-    for segment in segments(&dir) {
-        let blobs = fs::read_dir(segment.join("blobs")).unwrap().count();
-        assert_eq!(blobs, 0, "{}", segment.display());
-    }
-}
-
-#[test]
 fn a_file_size_limit_is_an_error_and_not_the_end_of_the_process() {
     crate::seen::ignore_file_size_signal().expect("the handler is set");
 }
@@ -332,4 +315,21 @@ fn expired_segments_leave_the_disk_and_a_cut_removal_is_finished_on_opening() {
     assert!(matches!(found, Found::Checkpoint(_)));
     assert!(!dead.exists());
     assert_eq!(nearest(&seen, 2, 25, 0), Some(25));
+}
+
+#[cfg(feature = "bugs")]
+#[test]
+fn a_dropped_fdatasync_turns_the_power_cut_test_red() {
+    let test = "seen::tests::disk::every_acknowledged_checkpoint_survives_a_power_cut";
+    let run = |bug: &str| {
+        std::process::Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact"])
+            .env("FIRSTSEEN_BUG", bug)
+            .output()
+            .unwrap()
+    };
+    assert!(run("none").status.success());
+    let caught = run("drop-fdatasync");
+    assert!(!caught.status.success());
+    assert!(String::from_utf8_lossy(&caught.stdout).contains("1 failed"));
 }

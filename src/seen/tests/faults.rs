@@ -182,8 +182,7 @@ fn expiry_keeps_the_segment_with_the_newest_checkpoint() {
 fn answers_do_not_depend_on_filters_or_caches() {
     let shelf = three_segments();
     let tiny = crate::seen::Options { memory_bytes: 0, ..super::options() };
-    let opened =
-        crate::seen::Seen::open_on(Box::new(shelf), "t-test".to_owned(), &tiny, None);
+    let opened = crate::seen::Seen::open_on(Box::new(shelf), "t-test".to_owned(), &tiny, None);
     let seen = opened.expect("the state opens").seen;
     assert_eq!((seen.stats().filter_bytes, seen.stats().segments_without_filter), (0, 3));
     for _ in 0..2 {

@@ -1,0 +1,3 @@
+//! Tests from outside, in one binary; one module for each part.
+
+mod store;
