@@ -4,6 +4,8 @@
 //! directory; before the timed parts it prints what making and opening it took, and how long a
 //! look-up waits while checkpoints are being written.
 
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench may fail and print")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
