@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::block::{Block, Entry};
 use super::codec::Place;
-use super::filter::Filter;
+use super::filter::{Filter, RunFilter};
 use super::record::{CHECKPOINT_KEY, HEADER, Key, Listed, Record, RunRecord, Stored};
 use super::snapshot::{Live, Run, Segment, Snapshot};
 use super::write::Writer;
@@ -51,7 +51,7 @@ pub(super) fn load(
         let filter_bytes = Filter::bytes_for(listed.entries);
         let filter = (filter_bytes <= filters_left).then(|| {
             filters_left -= filter_bytes;
-            Filter::with_capacity(listed.entries.saturating_add(listed.entries / 8))
+            Filter::with_capacity(listed.entries.saturating_add(listed.entries / 16))
         });
         live.push(load_segment(segment.segment, listed, stored.generation, filter, progress)?);
     }
@@ -223,6 +223,7 @@ struct Building {
     firsts: Vec<Entry>,
     last: Option<Entry>,
     entries: u64,
+    filter: Option<RunFilter>,
 }
 
 impl<'a> Scan<'a> {
@@ -268,14 +269,17 @@ impl<'a> Scan<'a> {
     /// Chooses the runs that count, the first time it is called.
     fn counting(&mut self) -> &mut BTreeMap<u64, Building> {
         let (records, generation) = (&self.records, self.generation);
-        let leftovers = &mut self.leftovers;
+        let (leftovers, filtered) = (&mut self.leftovers, self.filter.is_some());
         self.building.get_or_insert_with(|| {
             let covered = || records.iter().filter(|(_, record)| record.generation <= generation);
             let replaced: BTreeSet<u64> =
                 covered().flat_map(|(_, record)| record.replaces.iter().copied()).collect();
             let counts: BTreeMap<u64, Building> = covered()
                 .filter(|(id, _)| !replaced.contains(id))
-                .map(|(id, _)| (*id, Building::default()))
+                .map(|(id, record)| {
+                    let filter = filtered.then(|| RunFilter::with_capacity(record.entries));
+                    (*id, Building { filter, ..Building::default() })
+                })
                 .collect();
             let others = records.keys().filter(|id| !counts.contains_key(id));
             leftovers.extend(others.map(|id| Key::run(*id)));
@@ -296,6 +300,9 @@ impl<'a> Scan<'a> {
         building.firsts.push(first);
         building.last = block.last();
         building.entries += len;
+        if let Some(filter) = &building.filter {
+            block.iter().for_each(|entry| filter.insert(entry.fingerprint));
+        }
         if let Some(filter) = &mut self.filter {
             block.iter().for_each(|entry| filter.insert(entry.fingerprint));
         }
@@ -310,7 +317,7 @@ impl<'a> Scan<'a> {
         }
         let building = std::mem::take(self.counting());
         let mut runs = Vec::new();
-        for (id, Building { firsts, entries, .. }) in building {
+        for (id, Building { firsts, entries, filter, .. }) in building {
             let record = self.records.get(&id).ok_or("a run record is missing")?;
             let whole =
                 usize::try_from(record.blocks) == Ok(firsts.len()) && record.entries == entries;
@@ -318,7 +325,7 @@ impl<'a> Scan<'a> {
                 return Err("a run is not whole");
             }
             let generation = record.generation;
-            runs.push(Run { id, generation, entries, firsts: firsts.into_boxed_slice() });
+            runs.push(Run { id, generation, entries, firsts: firsts.into(), filter });
         }
         Ok((runs, self.leftovers, self.filter))
     }

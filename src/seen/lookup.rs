@@ -71,7 +71,7 @@ impl Seen {
             }
         }
         for live in snapshot.candidates(fingerprint, at, window) {
-            for run in &live.runs {
+            for run in live.runs.iter().filter(|run| run.may_hold(fingerprint)) {
                 let wanted = Entry { fingerprint, at: at.0 };
                 let Some((before, behind)) = self.around(live, run, wanted)? else {
                     return Ok(None);

@@ -28,7 +28,9 @@ impl Seen {
             return Ok(());
         };
         let Some(old) = choose(&live.runs) else { return Ok(()) };
-        let merged = merge(&live.segment, live.next_run(), &old)?;
+        let filter = live.run_filter(old.iter().map(|run| run.entries).sum());
+        let new = NewRun::begin(&live.segment, live.next_run(), filter);
+        let merged = merge(&live.segment, new, &old)?;
         live.runs.retain(|run| old.iter().all(|old| old.id != run.id));
         live.add_run(merged);
         let segment = Arc::clone(&live.segment);
@@ -58,7 +60,7 @@ fn choose(runs: &[Arc<Run>]) -> Option<Vec<Arc<Run>>> {
     None
 }
 
-fn merge(segment: &Segment, id: u64, old: &[Arc<Run>]) -> Result<Run, Error> {
+fn merge(segment: &Segment, mut new: NewRun<'_>, old: &[Arc<Run>]) -> Result<Run, Error> {
     let mut inputs = old.iter().map(|run| Input::open(segment, run)).collect::<Vec<_>>();
     let mut heap = BinaryHeap::new();
     for (index, input) in inputs.iter_mut().enumerate() {
@@ -66,7 +68,6 @@ fn merge(segment: &Segment, id: u64, old: &[Arc<Run>]) -> Result<Run, Error> {
             heap.push(Reverse((entry, index)));
         }
     }
-    let mut new = NewRun::begin(segment, id);
     let mut block = Vec::with_capacity(BLOCK_ENTRIES);
     while let Some(Reverse((entry, index))) = heap.pop() {
         block.push(entry);
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     fn run(id: u64, entries: u64) -> Arc<Run> {
-        Arc::new(Run { id, generation: id, entries, firsts: Box::default() })
+        Arc::new(Run { id, generation: id, entries, firsts: Arc::default(), filter: None })
     }
 
     #[test]

@@ -30,11 +30,11 @@ pub(super) fn cover(ranges: &[Range], at: i64, len: Span) -> Cover {
     let next = ranges.partition_point(|range| range.last < at);
     let before = next.checked_sub(1).and_then(|index| Some((index, *ranges.get(index)?)));
     let behind = ranges.get(next).map(|range| (next, *range));
-    if ranges.len() >= MAX_SEGMENTS {
-        if let Some((index, range)) = before.or(behind) {
-            let widened = Range { first: range.first.min(at), last: range.last.max(at) };
-            return Cover::Widen(index, widened);
-        }
+    if ranges.len() >= MAX_SEGMENTS
+        && let Some((index, range)) = before.or(behind)
+    {
+        let widened = Range { first: range.first.min(at), last: range.last.max(at) };
+        return Cover::Widen(index, widened);
     }
     let slot = slot(at, len);
     let first =

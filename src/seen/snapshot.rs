@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Stats;
 use super::block::Entry;
 use super::codec::Place;
-use super::filter::Filter;
+use super::filter::{Filter, RunFilter};
 use super::record::{Listed, Range};
 use crate::store::{Blocks, SegmentId};
 use crate::words::{Span, Timestamp};
@@ -25,7 +25,21 @@ pub(super) struct Run {
     pub(super) generation: u64,
     pub(super) entries: u64,
     /// The first entry of each block.
-    pub(super) firsts: Box<[Entry]>,
+    pub(super) firsts: Arc<[Entry]>,
+    /// Like that of its segment, none where memory did not suffice.
+    pub(super) filter: Option<RunFilter>,
+}
+
+impl Run {
+    /// Returns false only if `fingerprint` is not in it.
+    pub(super) fn may_hold(&self, fingerprint: u128) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_hold(fingerprint))
+    }
+
+    fn without_filter(&self) -> Self {
+        let Self { id, generation, entries, .. } = *self;
+        Self { id, generation, entries, firsts: Arc::clone(&self.firsts), filter: None }
+    }
 }
 
 /// A segment as it stood at some checkpoint.
@@ -64,6 +78,12 @@ impl Live {
         self.runs.sort_by_key(|run| std::cmp::Reverse(run.entries));
     }
 
+    fn filter_bytes(&self) -> u64 {
+        let runs = self.runs.iter().filter_map(|run| run.filter.as_ref());
+        let runs: u64 = runs.map(RunFilter::bytes).sum();
+        self.filter.as_ref().map_or(0, Filter::bytes).saturating_add(runs)
+    }
+
     fn may_hold(&self, fingerprint: u128, at: Timestamp, window: Span) -> bool {
         self.overlaps(at, window)
             && self.filter.as_ref().is_none_or(|filter| filter.may_hold(fingerprint))
@@ -100,14 +120,16 @@ impl Snapshot {
             if bytes <= max_bytes {
                 return;
             }
-            if let Some(filter) = live.filter.take() {
-                bytes = bytes.saturating_sub(filter.bytes());
+            bytes = bytes.saturating_sub(live.filter_bytes());
+            live.filter = None;
+            for run in &mut live.runs {
+                *run = Arc::new(run.without_filter());
             }
         }
     }
 
     pub(super) fn filter_bytes(&self) -> u64 {
-        self.live.iter().filter_map(|live| live.filter.as_ref()).map(Filter::bytes).sum()
+        self.live.iter().map(Live::filter_bytes).sum()
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::block::{self, BLOCK_ENTRIES, Entry};
 use super::codec::Place;
-use super::filter::Filter;
+use super::filter::{Filter, RunFilter};
 use super::place::{self, Cover};
 use super::record::{CHECKPOINT_KEY, HEADER, HEADER_KEY, Key, Record, RunRecord, Stored};
 use super::snapshot::{Live, Run, Segment, Snapshot};
@@ -95,8 +95,7 @@ impl Seen {
             if index == last {
                 head = Some((index, share));
             } else if !share.is_empty() {
-                let run = live.segment.append(live.next_run(), generation, share, Vec::new())?;
-                live.add_run(run);
+                live.append(generation, share, Vec::new())?;
             }
         }
         let stored = Stored {
@@ -211,28 +210,34 @@ impl Live {
         if share.is_empty() {
             return Ok(self.segment.blocks.apply(record)?);
         }
-        let run = self.segment.append(self.next_run(), generation, share, record)?;
+        self.append(generation, share, record)
+    }
+
+    /// Writes a run of the sorted `entries`; `with` goes into the batch that makes it count.
+    fn append(
+        &mut self,
+        generation: u64,
+        entries: &[Entry],
+        with: Vec<Change>,
+    ) -> Result<(), Error> {
+        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        let filter = self.run_filter(count);
+        let mut new = NewRun::begin(&self.segment, self.next_run(), filter);
+        for chunk in entries.chunks(BLOCK_ENTRIES) {
+            new.add_block(chunk)?;
+        }
+        let run = new.finish(generation, Vec::new(), with)?;
         self.add_run(run);
         Ok(())
+    }
+
+    /// Returns a filter for a new run of `entries` entries, where this segment has any.
+    pub(super) fn run_filter(&self, entries: u64) -> Option<RunFilter> {
+        self.filter.as_ref().map(|_| RunFilter::with_capacity(entries))
     }
 }
 
 impl Segment {
-    /// Writes a run of the sorted `entries`; `with` goes into the batch that makes it count.
-    fn append(
-        &self,
-        id: u64,
-        generation: u64,
-        entries: &[Entry],
-        with: Vec<Change>,
-    ) -> Result<Run, Error> {
-        let mut new = NewRun::begin(self, id);
-        for chunk in entries.chunks(BLOCK_ENTRIES) {
-            new.add_block(chunk)?;
-        }
-        new.finish(generation, Vec::new(), with)
-    }
-
     /// Says that the newest checkpoint is in another segment from now on.
     pub(super) fn retire_checkpoint(&self, generation: u64) -> Result<(), Error> {
         let record = Record::Moved { generation }.encode();
@@ -268,11 +273,12 @@ pub(super) struct NewRun<'a> {
     firsts: Vec<Entry>,
     entries: u64,
     waiting: Vec<Change>,
+    filter: Option<RunFilter>,
 }
 
 impl<'a> NewRun<'a> {
-    pub(super) fn begin(segment: &'a Segment, id: u64) -> Self {
-        Self { segment, id, firsts: Vec::new(), entries: 0, waiting: Vec::new() }
+    pub(super) fn begin(segment: &'a Segment, id: u64, filter: Option<RunFilter>) -> Self {
+        Self { segment, id, firsts: Vec::new(), entries: 0, waiting: Vec::new(), filter }
     }
 
     /// Adds a block of sorted entries that lie behind all earlier ones.
@@ -285,6 +291,9 @@ impl<'a> NewRun<'a> {
         let key = Key::block(self.id, number);
         let value = Some(self.segment.place.seal(&key, block::encode(entries)));
         self.waiting.push(Change { key, value });
+        if let Some(filter) = &self.filter {
+            entries.iter().for_each(|entry| filter.insert(entry.fingerprint));
+        }
         self.firsts.push(*first);
         self.entries += u64::try_from(entries.len()).unwrap_or(u64::MAX);
         Ok(())
@@ -304,8 +313,8 @@ impl<'a> NewRun<'a> {
         self.waiting.push(Change { key, value });
         self.waiting.extend(with);
         self.segment.blocks.apply(self.waiting)?;
-        let firsts = self.firsts.into_boxed_slice();
-        Ok(Run { id: self.id, generation, entries: self.entries, firsts })
+        let Self { id, entries, filter, .. } = self;
+        Ok(Run { id, generation, entries, firsts: self.firsts.into(), filter })
     }
 }
 

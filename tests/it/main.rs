@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! The tests that run the real program, most against real Kafka, in one binary so that it links
 //! once and the tests share one broker.
 //!
@@ -6,24 +5,16 @@
 //! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
 //! - `demo_real`: the demo of the real sink. Brings its own broker.
-=======
-//! The tests that run the real program, most against real Kafka, in one binary so that it links once and
-//! the tests share one broker.
-//!
-//! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
->>>>>>> harness
+//! - `store`: the state under kills and damage. Needs no broker.
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
+//! - `kafka_edge`: the Kafka room against a real broker.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
 //! - `rebalance`: partitions that move between two instances.
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
 //!
-<<<<<<< HEAD
 //! The rest need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
-=======
-//! All others need JDK 17 and Maven, and fail where these are missing. `FIRSTSEEN_TEST_BROKER=skip`
->>>>>>> harness
 //! leaves them out on purpose and says so. `FIRSTSEEN_SEED` sets the seed of what is random;
 //! `FIRSTSEEN_KILLS` the number of kills in the kill loop; `FIRSTSEEN_TEST_KAFKA` the version.
 #![expect(
@@ -43,6 +34,7 @@ mod kafka_edge;
 mod kill_loop;
 mod rebalance;
 mod run;
+mod store;
 mod topics;
 
 #[cfg(feature = "bugs")]

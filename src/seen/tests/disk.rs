@@ -81,7 +81,7 @@ impl Durability for PowerCut {
     /// Names become durable; contents that were synced under another name move along.
     fn dir(&self, path: &Path) -> io::Result<()> {
         let mut image = self.image.lock().unwrap();
-        image.retain(|file, _| !file.starts_with(path) || file.exists());
+        image.retain(|file, _| !file.starts_with(path) || file.try_exists().unwrap());
         drop(image);
         for entry in fs::read_dir(path)? {
             let entry = entry?.path();
@@ -153,7 +153,7 @@ fn a_half_written_snapshot_does_not_keep_the_store_shut() {
     let Opened { seen, found } = open(&dir);
     assert!(matches!(found, Found::Checkpoint(_)), "{found:?}");
     assert_eq!(nearest(&seen, 1, 1, 0), Some(1));
-    assert!(!torn.exists());
+    assert!(!torn.try_exists().unwrap());
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_newer_layout_is_refused_by_number_and_left_untouched() {
     let error = StateDir::open(home.path()).expect_err("it is newer");
     assert_eq!(error.code(), Code::StateNewer);
     assert!(error.to_string().contains("version 7") && error.to_string().contains("up to 1"));
-    assert!(!home.path().join("LOCK").exists());
+    assert!(!home.path().join("LOCK").try_exists().unwrap());
 }
 
 #[test]
@@ -294,23 +294,6 @@ fn a_path_that_cannot_be_a_directory_is_named() {
 }
 
 #[test]
-fn no_value_or_leaf_ever_leaves_the_synced_file() {
-    // sled keeps what is too large for its log in files of their own, which it never syncs.
-    let home = TempDir::new().unwrap();
-    let dir = StateDir::open(home.path()).unwrap();
-    let Opened { seen, .. } = open(&dir);
-    for number in 0..40 {
-        let entries: Vec<(u64, i64)> =
-            (0..3_000_u64).map(|key| (number * 3_000 + key, 5)).collect();
-        seen.write(batch(i64::try_from(number).unwrap(), &entries)).expect("it is written");
-    }
-    for segment in segments(&dir) {
-        let blobs = fs::read_dir(segment.join("blobs")).unwrap().count();
-        assert_eq!(blobs, 0, "{}", segment.display());
-    }
-}
-
-#[test]
 fn a_file_size_limit_is_an_error_and_not_the_end_of_the_process() {
     crate::seen::ignore_file_size_signal().expect("the handler is set");
 }
@@ -330,6 +313,23 @@ fn expired_segments_leave_the_disk_and_a_cut_removal_is_finished_on_opening() {
     fs::write(dead.join("conf"), b"half").unwrap();
     let Opened { seen, found } = open(&dir);
     assert!(matches!(found, Found::Checkpoint(_)));
-    assert!(!dead.exists());
+    assert!(!dead.try_exists().unwrap());
     assert_eq!(nearest(&seen, 2, 25, 0), Some(25));
+}
+
+#[cfg(feature = "bugs")]
+#[test]
+fn a_dropped_fdatasync_turns_the_power_cut_test_red() {
+    let test = "seen::tests::disk::every_acknowledged_checkpoint_survives_a_power_cut";
+    let run = |bug: &str| {
+        std::process::Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact"])
+            .env("FIRSTSEEN_BUG", bug)
+            .output()
+            .unwrap()
+    };
+    assert!(run("none").status.success());
+    let caught = run("drop-fdatasync");
+    assert!(!caught.status.success());
+    assert!(String::from_utf8_lossy(&caught.stdout).contains("1 failed"));
 }
