@@ -287,15 +287,9 @@ impl Coded for Error {
                  reset the state of this partition"
             }
             Self::RecordTooLarge { output, .. } => {
-                return format!(
-                    "raise `max.message.bytes` of topic `{output}`, or set `sink.on_undeliverable \
-                     = \"dead-letter\"`"
-                );
+                return format!("raise `max.message.bytes` of topic `{output}`");
             }
-            Self::RecordRefused(_) => {
-                "compare the output topic's settings with the record, or set \
-                 `sink.on_undeliverable = \"dead-letter\"`"
-            }
+            Self::RecordRefused(_) => "compare the output topic's settings with the record",
             Self::RecordCorrupt { .. } => {
                 "check the source's log on the broker; the record is not skipped on purpose"
             }

@@ -23,7 +23,7 @@ use crate::words::RecordOffset;
 /// Writes records. Owned by one thread, which must call [`Sink::reports`] often.
 pub struct Sink {
     /// Before the producer, since they must be dropped first.
-    topics: Vec<(String, Topic)>,
+    topics: Vec<Resolved>,
     producer: Handle<Client<Context>>,
     config: ClientConfig,
     limit: usize,
@@ -31,6 +31,14 @@ pub struct Sink {
     /// Records taken by this producer and not reported.
     unreported: usize,
     left_over: Vec<Report>,
+}
+
+/// An output topic, resolved once.
+struct Resolved {
+    name: String,
+    handle: Topic,
+    /// The largest record it takes, in bytes.
+    limit: usize,
 }
 
 /// An output topic, resolved once. Stays good over [`Sink::replace`].
@@ -105,17 +113,23 @@ pub enum FailureKind {
 impl Sink {
     /// Makes the producer. Does not wait for a broker.
     ///
-    /// Takes the largest batch the output topics take (`max.message.bytes`, the smallest of them),
-    /// where it is known.
+    /// Takes the smallest and the largest `max.message.bytes` of all topics to be written, where
+    /// known: no batch may exceed the one, and no record the other.
     ///
     /// # Errors
     /// [`Error::Setting`] where the client refuses a property.
-    pub fn connect(config: &Config, max_message_bytes: Option<u64>) -> Result<Self, Error> {
+    pub fn connect(
+        config: &Config,
+        smallest: Option<u64>,
+        largest: Option<u64>,
+    ) -> Result<Self, Error> {
         let reach = Reach::output(config);
-        let limit = max_message_bytes.map_or(DEFAULT_LIMIT, |bytes| {
-            usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1_000, 1_000_000_000)
-        });
-        let (config, limit) = settings(config, &reach, limit);
+        let limit = |bytes: Option<u64>| {
+            bytes.map_or(DEFAULT_LIMIT, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1_000, 1_000_000_000)
+            })
+        };
+        let (config, limit) = settings(config, &reach, limit(smallest), limit(largest));
         let producer = producer(&config, &reach.servers)?;
         Ok(Self {
             topics: Vec::new(),
@@ -133,12 +147,24 @@ impl Sink {
     /// # Errors
     /// [`Error::TopicMissing`] where no topic can have that name.
     pub fn target(&mut self, topic: &str) -> Result<Target, Error> {
-        if let Some(place) = self.topics.iter().position(|(name, _)| name == topic) {
+        if let Some(place) = self.topics.iter().position(|resolved| resolved.name == topic) {
             return Ok(Target(place));
         }
         let handle = self.resolve(topic)?;
-        self.topics.push((topic.to_owned(), handle));
+        self.topics.push(Resolved { name: topic.to_owned(), handle, limit: self.limit });
         Ok(Target(self.topics.len() - 1))
+    }
+
+    /// Sets the largest record that `target` takes, in bytes, where it is less than the sink's
+    /// own limit: a record over it is refused at once, and takes no others with it.
+    pub fn limit_target(&mut self, target: Target, bytes: u64) {
+        // Where records are compressed the broker decides.
+        if self.limit == usize::MAX {
+            return;
+        }
+        if let Some(resolved) = self.topics.get_mut(target.0) {
+            resolved.limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
     }
 
     /// Takes a record to be written to `partition`, key, value, headers and timestamp byte for
@@ -155,12 +181,15 @@ impl Sink {
         partition: i32,
         token: u64,
     ) -> Result<(), Refused> {
-        let Some((name, topic)) = self.topics.get(target.0) else {
+        let Some(Resolved { name, handle: topic, limit }) = self.topics.get(target.0) else {
             return Err(Refused::Fatal(Error::Client {
                 task: "find the output topic",
                 cause: Cause::text("the target belongs to another sink"),
             }));
         };
+        if record.size_bytes() > *limit {
+            return Err(too_large(record, *limit, name));
+        }
         let headers = record.message().headers().map_err(|code| corrupt(record, code))?;
         let outgoing = Outgoing {
             partition,
@@ -179,7 +208,7 @@ impl Sink {
                 self.unreported += 1;
                 Ok(())
             }
-            Err(code) => Err(self.refused(code, record, name, partition)),
+            Err(code) => Err(self.refused(code, record, target, partition)),
         }
     }
 
@@ -237,12 +266,12 @@ impl Sink {
     pub fn replace(&mut self) -> Result<(), Error> {
         self.purge();
         let fresh = producer(&self.config, &self.producer.servers.clone())?;
-        let names: Vec<String> = self.topics.drain(..).map(|(name, _)| name).collect();
+        let old = std::mem::take(&mut self.topics);
         self.producer = fresh;
         self.epoch = self.epoch.wrapping_add(1);
-        for name in names {
-            let handle = self.resolve(&name)?;
-            self.topics.push((name, handle));
+        for resolved in old {
+            let handle = self.resolve(&resolved.name)?;
+            self.topics.push(Resolved { handle, ..resolved });
         }
         Ok(())
     }
@@ -324,18 +353,14 @@ impl Sink {
         &self,
         code: RDKafkaErrorCode,
         record: &SourceRecord<'_>,
-        output: &str,
+        target: Target,
         partition: i32,
     ) -> Refused {
+        let resolved = self.topics.get(target.0);
+        let (output, limit) = resolved.map_or(("", 0), |r| (r.name.as_str(), r.limit));
         match class(code) {
             _ if code == RDKafkaErrorCode::QueueFull => Refused::Full,
-            Class::Record => Refused::Record(Error::RecordTooLarge {
-                size: record.size_bytes(),
-                limit: self.limit,
-                partition: record.source_partition(),
-                offset: record.offset(),
-                output: output.to_owned(),
-            }),
+            Class::Record => too_large(record, limit.min(self.limit), output),
             Class::PartitionMissing => {
                 Refused::Fatal(Error::PartitionMissing { topic: output.to_owned(), partition })
             }
@@ -385,6 +410,17 @@ fn kind(code: RDKafkaErrorCode) -> FailureKind {
 }
 
 #[cold]
+fn too_large(record: &SourceRecord<'_>, limit: usize, output: &str) -> Refused {
+    Refused::Record(Error::RecordTooLarge {
+        size: record.size_bytes(),
+        limit,
+        partition: record.source_partition(),
+        offset: record.offset(),
+        output: output.to_owned(),
+    })
+}
+
+#[cold]
 fn corrupt(record: &SourceRecord<'_>, code: RDKafkaErrorCode) -> Refused {
     Refused::Record(Error::RecordCorrupt {
         partition: record.source_partition(),
@@ -405,16 +441,22 @@ fn producer(config: &ClientConfig, servers: &str) -> Result<Handle<Client<Contex
 /// What a broker takes unless its topic says otherwise, less than the client's own default.
 const DEFAULT_LIMIT: usize = 1_048_588;
 
-fn settings(config: &Config, reach: &Reach, limit: usize) -> (ClientConfig, usize) {
+fn settings(
+    config: &Config,
+    reach: &Reach,
+    smallest: usize,
+    largest: usize,
+) -> (ClientConfig, usize) {
     // A compressed record may fit although its plain bytes do not; then the broker decides, and
     // a batch below keeps it from taking others with it.
     let plain = ["compression.type", "compression.codec"]
         .into_iter()
         .find_map(|name| reach.property(name))
         .is_none_or(|codec| codec == "none");
-    let record_limit = if plain { limit } else { limit.max(100_000_000) };
-    let batch = limit.min(1_000_000).to_string();
+    let record_limit = if plain { largest } else { largest.max(100_000_000) };
+    let batch = smallest.min(1_000_000).to_string();
     let message = record_limit.to_string();
+    let record_limit = if plain { record_limit } else { usize::MAX };
     let timeout = config.sink.delivery_timeout.as_millis().to_string();
     let kilobytes = (config.sink.in_flight_max_bytes / 1024).clamp(1, 2_097_151).to_string();
     let defaults = [

@@ -132,7 +132,7 @@ fn with_checkpoint(facts: &Facts, checkpoint: &Checkpoint) -> Result<Plan, Refus
         return misfit(facts, checkpoint, Refusal::OutputRecreated, Warning::OutputRecreated);
     }
     let Some(position) = checkpoint.output else {
-        return Ok(Plan { load: Load::Everything, ..continue_from(checkpoint) });
+        return Ok(load_again(facts, checkpoint));
     };
     if position.0 > facts.output.high {
         let refusal = Refusal::OutputTruncated { position };
@@ -147,16 +147,37 @@ fn with_checkpoint(facts: &Facts, checkpoint: &Checkpoint) -> Result<Plan, Refus
         && committed.offset > checkpoint.resume
     {
         // Somebody else owned the partition in between; their work is on the output, too.
-        match committed.note.as_ref().and_then(|note| note.output) {
-            Some(theirs) if theirs.0 <= facts.output.high => {
+        match replays_from(facts, committed) {
+            Some(theirs) => {
                 plan.resume = committed.offset;
                 plan.load = plan.recover.map_or(Load::Everything, Load::From);
-                plan.recover = Some(theirs.max(OutputPosition(facts.output.low)));
+                plan.recover = Some(theirs);
             }
-            _ => plan.warning = Some(Warning::GroupAhead),
+            None => plan.warning = Some(Warning::GroupAhead),
         }
     }
     Ok(plan)
+}
+
+/// Reading the output back was cut short: all of it is done again, from the facts of now.
+fn load_again(facts: &Facts, checkpoint: &Checkpoint) -> Plan {
+    let committed = facts.committed.as_ref().filter(|c| c.offset >= checkpoint.resume);
+    let Some(committed) = committed else {
+        return Plan { load: Load::Everything, ..continue_from(checkpoint) };
+    };
+    Plan {
+        resume: committed.offset,
+        load: Load::Window,
+        recover: replays_from(facts, committed),
+        ..continue_from(checkpoint)
+    }
+}
+
+/// Returns where on the output the replays of records above a committed offset start, if known.
+fn replays_from(facts: &Facts, committed: &Committed) -> Option<OutputPosition> {
+    let position = committed.note.as_ref()?.output?;
+    let within = position.0 <= facts.output.high;
+    within.then(|| position.max(OutputPosition(facts.output.low)))
 }
 
 fn continue_from(checkpoint: &Checkpoint) -> Plan {
@@ -200,10 +221,7 @@ fn without_state(facts: &Facts, refusal: Refusal) -> Result<Plan, Refusal> {
         (None, StartAt::Latest) => ResumeOffset(facts.source.high),
         (None, StartAt::Stop) => return Err(Refusal::NoStart),
     };
-    let theirs = facts.committed.as_ref().and_then(|c| c.note.as_ref()?.output);
-    let recover = theirs
-        .filter(|position| position.0 <= facts.output.high)
-        .map(|position| position.max(OutputPosition(facts.output.low)));
+    let recover = facts.committed.as_ref().and_then(|committed| replays_from(facts, committed));
     let load = match facts.on_missing_state {
         OnMissingState::Empty => Load::Nothing,
         // The first record to be read may be of any age, so nothing on the output is too old.

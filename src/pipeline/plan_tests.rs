@@ -164,3 +164,14 @@ fn starting_empty_is_loud_and_still_meets_its_replays() {
     assert_eq!((plan.load, plan.warning), (Load::Nothing, Some(Warning::StartingEmpty)));
     assert_eq!(plan.recover, Some(OutputPosition(600)));
 }
+
+#[test]
+fn a_rebuild_that_was_cut_short_is_done_again_and_still_meets_its_replays() {
+    let cut = Local::Found(checkpoint(700, None));
+    let plan = decide(&Facts { committed: committed(700, Some(600)), ..facts(cut.clone()) });
+    let plan = plan.expect("a plan");
+    assert_eq!((plan.resume, plan.load), (ResumeOffset(700), Load::Window));
+    assert_eq!(plan.recover, Some(OutputPosition(600)));
+    let alone = decide(&facts(cut)).expect("a plan");
+    assert_eq!((alone.load, alone.recover), (Load::Everything, None));
+}

@@ -63,19 +63,20 @@ impl Topics {
         Ok(partitions)
     }
 
-    /// Returns the largest record that every output takes, where the brokers tell.
-    pub(super) fn largest_record(
+    /// Returns the smallest and the largest record limit of all topics to be written, in bytes,
+    /// where the brokers tell.
+    pub(super) fn record_limits(
         &self,
         config: &Config,
-        topics: &[String],
-    ) -> Result<Option<u64>, Error> {
-        let mut smallest = None;
-        for topic in topics {
-            let facts = described(self.output(), "output", &config.output_topic(topic))?;
-            let limits = smallest.into_iter().chain(facts.max_message_bytes);
-            smallest = limits.min();
+        sources: &[String],
+    ) -> Result<(Option<u64>, Option<u64>), Error> {
+        let outputs = sources.iter().map(|topic| ("output", config.output_topic(topic)));
+        let dead = config.sink.dead_letter_topic.iter().map(|t| ("dead-letter", t.clone()));
+        let mut limits = Vec::new();
+        for (role, topic) in outputs.chain(dead) {
+            limits.extend(described(self.output(), role, &topic)?.max_message_bytes);
         }
-        Ok(smallest)
+        Ok((limits.iter().min().copied(), limits.iter().max().copied()))
     }
 
     /// Checks that a source topic can be forwarded, and says where to.
@@ -109,12 +110,10 @@ impl Topics {
             return Err(Error::TimestampType { topic: output_topic });
         }
         let target = sink.target(&output_topic)?;
+        if let Some(bytes) = output.max_message_bytes {
+            sink.limit_target(target, bytes);
+        }
         Ok(Route { output_topic, target, source_id: source.id, output_id: output.id })
-    }
-
-    /// Checks that the dead-letter topic is there.
-    pub(super) fn dead_letter(&self, topic: &str) -> Result<(), Error> {
-        described(self.output(), "dead-letter", topic).map(drop)
     }
 }
 

@@ -72,15 +72,10 @@ impl Pipeline {
         let mut topics = Topics::connect(&config)?;
         let sources = topics.sources(&config)?;
         let partitions = topics.partitions(&sources)?;
-        let largest = topics.largest_record(&config, &sources)?;
-        let mut sink = Sink::connect(&config, largest)?;
-        let dead_letter = match &config.sink.dead_letter_topic {
-            Some(topic) => {
-                topics.dead_letter(topic)?;
-                Some(sink.target(topic)?)
-            }
-            None => None,
-        };
+        let (smallest, largest) = topics.record_limits(&config, &sources)?;
+        let mut sink = Sink::connect(&config, smallest, largest)?;
+        let dead_letter = &config.sink.dead_letter_topic;
+        let dead_letter = dead_letter.as_ref().map(|topic| sink.target(topic)).transpose()?;
         for topic in &sources {
             topics.route(&config, &mut sink, topic)?;
         }

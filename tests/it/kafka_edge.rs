@@ -323,7 +323,7 @@ fn a_record_larger_than_the_topic_takes_is_that_records_fault_alone() {
     }
     producer.flush(SOON).unwrap();
     // The limit is not known to the client, so the broker is the one to refuse.
-    let mut sink = Sink::connect(&config, Some(1_000_000)).unwrap();
+    let mut sink = Sink::connect(&config, Some(1_000_000), Some(1_000_000)).unwrap();
     let target = sink.target(&out).unwrap();
     let mut source = alone(&config, &SourcePartition::new(name, 0), 0);
     let mut reports: Vec<Report> = Vec::new();

@@ -20,7 +20,7 @@ fn rig(records: usize, value: &[u8], change: impl FnOnce(&mut Config)) -> Rig {
     let raw = Raw::new(&cluster.bootstrap_servers(), "in");
     raw.write(0, &vec![value; records]);
     let source = alone(&config, &SourcePartition::new("in", 0), 0);
-    let mut sink = Sink::connect(&config, Some(10_000)).unwrap();
+    let mut sink = Sink::connect(&config, Some(10_000), Some(10_000)).unwrap();
     let out = sink.target("out").unwrap();
     Rig { cluster, source, sink, out }
 }

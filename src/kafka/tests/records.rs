@@ -20,7 +20,7 @@ fn whole(record: &SourceRecord<'_>) -> Whole {
 /// Sends everything in `in/0` to `out/0` and returns what `out/0` then holds.
 fn forwarded(config: &Config, count: usize) -> Vec<Whole> {
     let mut source = alone(config, &SourcePartition::new("in", 0), 0);
-    let mut sink = Sink::connect(config, None).unwrap();
+    let mut sink = Sink::connect(config, None, None).unwrap();
     let out = sink.target("out").unwrap();
     for token in 0..count {
         until(&mut source, |polled| match polled {
