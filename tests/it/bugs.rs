@@ -45,27 +45,20 @@ fn killed_beside_a_frozen_broker(bug: &str, seed: u64) -> Ledger {
     stage.ledger()
 }
 
-/// Gives the output a record it refuses. A correct program stops below it; one that ignores the
-/// failure goes on and has lost it.
+/// Lowers the output's limit while the program runs, so that the broker itself refuses a record. A
+/// correct program stops below it; one that ignores the failure goes on and has lost it.
 fn refused_by_the_output(bug: &str, seed: u64) -> Ledger {
     let broker = Broker::start();
-    let stage = Stage::set_without_output(&broker, "refused", 1);
-    stage.admin.create_with(&stage.output, 1, &[("max.message.bytes", "20000")]);
+    let stage = Stage::set(&broker, "refused", 1);
     let plan = Plan { odd: false, duplicate_one_in: 0, ..Plan::over(1) };
     let mut writer = stage.writer_of(plan, seed);
-    writer.write(100);
-    let value = (0..100_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
-    let large = Made {
-        partition: 0,
-        key: Some(b"large".to_vec()),
-        value: Some(value),
-        headers: Vec::new(),
-        timestamp: Plan::over(1).start_ms,
-    };
-    writer.write_these(&[large]);
-    writer.write(100);
     let home = stage.home();
     let mut sink = Sink::start_with(&home, &[("FIRSTSEEN_BUG", bug)]);
+    writer.write(100);
+    stage.await_drained(&mut sink);
+    stage.admin.set_topic(&stage.output, "max.message.bytes", "20000");
+    writer.write_these(&[Made::incompressible(100_000)]);
+    writer.write(100);
     let went_on = try_until(Duration::from_secs(10), || {
         (sink.has_ended() || stage.is_drained()).then(|| stage.is_drained())
     });

@@ -16,11 +16,12 @@ const VISITS: usize = 4;
 /// How long the second instance stays once it has partitions.
 const STAY: Duration = Duration::from_millis(700);
 
-/// Lets a second instance come and go while records are written, and checks the output.
-fn come_and_go(stem: &str, strategy: &str) {
+#[test]
+fn partitions_that_come_and_go_lose_and_repeat_nothing() {
+    needs_broker!();
+    let stem = "come-and-go";
     let stage = Stage::set(shared(), stem, PARTITIONS);
-    let home = || stage.home().client("partition.assignment.strategy", strategy);
-    let (first_home, second_home) = (home(), home());
+    let (first_home, second_home) = (stage.home(), stage.home());
     let writer = SteadyWriter::start(stage.writer(seed(stem)), 60_000, 2_000);
     let mut first = Sink::start(&first_home);
     first.await_phase(Phase::Commit, STEADY_WITHIN);
@@ -40,18 +41,6 @@ fn come_and_go(stem: &str, strategy: &str) {
     stage.await_drained(&mut first);
     first.leave(LEAVES_WITHIN).assert_drained();
     stage.assert_clean();
-}
-
-#[test]
-fn partitions_that_move_one_by_one_lose_and_repeat_nothing() {
-    needs_broker!();
-    come_and_go("cooperative", "cooperative-sticky");
-}
-
-#[test]
-fn partitions_that_are_all_taken_away_at_once_lose_and_repeat_nothing() {
-    needs_broker!();
-    come_and_go("eager", "range");
 }
 
 #[test]

@@ -50,15 +50,6 @@ impl Home {
         self
     }
 
-    /// Sets a client property, whose name has dots of its own.
-    pub(crate) fn client(mut self, property: &str, value: &str) -> Self {
-        let kafka = self.config.get_mut("kafka").and_then(Value::as_table_mut).expect("set before");
-        let client = kafka.entry("client").or_insert_with(|| Value::Table(Table::new()));
-        let client = client.as_table_mut().expect("a section");
-        client.insert(property.to_owned(), Value::from(value));
-        self
-    }
-
     /// Writes the config and returns where it is.
     pub(crate) fn write(&self) -> PathBuf {
         let path = self.directory.path().join("firstseen.toml");

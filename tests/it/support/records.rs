@@ -24,6 +24,20 @@ pub(crate) struct Made {
     pub(crate) timestamp: i64,
 }
 
+impl Made {
+    /// A record of partition 0 with the key `large` and a value that no codec makes small.
+    pub(crate) fn incompressible(bytes: u32) -> Self {
+        let value = (0..bytes).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        Self {
+            partition: 0,
+            key: Some(b"large".to_vec()),
+            value: Some(value),
+            headers: Vec::new(),
+            timestamp: now_ms(),
+        }
+    }
+}
+
 /// What kind of records are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
