@@ -24,8 +24,9 @@ pub struct Ledger {
     pub forwarded: u64,
     /// Duplicates that are not.
     pub suppressed: u64,
-    /// Records the sinks say they read again after a restart and did not write again. What a killed
-    /// sink counted after it was last asked is not in it.
+    /// Of the forwarded: those a restarted sink read again, found on the output already, and did
+    /// not write again. The sink's own count, kept in its checkpoints from life to life, so a
+    /// record that is replayed by one sink after the other counts once.
     pub replayed: u64,
     /// First occurrences that are not on the output.
     pub lost: u64,

@@ -75,10 +75,8 @@ pub(super) fn json(ledger: &Ledger) -> Result<String, Error> {
 /// Returns the report for people.
 pub(super) fn human(options: &Options, outcome: &Outcome) -> String {
     let mut text = table(&outcome.ledger);
-    if !outcome.replayed_is_complete {
-        text.push_str(
-            "  (a sink did not tell how much it replayed; the number is a lower bound)\n",
-        );
+    if !outcome.replayed_is_known {
+        text.push_str("  (the sink did not tell how much it replayed)\n");
     }
     push(&mut text, &format!("\nseed {}, {:.1} s\n", options.seed, outcome.took.as_secs_f64()));
     if let Some(kept) = &outcome.kept {
@@ -105,7 +103,11 @@ fn table(ledger: &Ledger) -> String {
         ("read", ledger.read, "records in the source topic"),
         ("forwarded", ledger.forwarded, "first occurrences on the output topic"),
         ("suppressed", ledger.suppressed, "duplicates that were kept off it"),
-        ("replayed", ledger.replayed, "read again after a kill, and not written again"),
+        (
+            "replayed",
+            ledger.replayed,
+            "of the forwarded: met again after a kill, not written again",
+        ),
         ("lost", ledger.lost, "first occurrences missing on the output"),
         ("repeated", ledger.repeated, "records on the output beyond the first of their key"),
         ("kills", ledger.kills, "times the sink was killed with SIGKILL"),
@@ -149,7 +151,7 @@ mod tests {
         let outcome = Outcome::for_test(Ledger { read: 60_000, kills: 5, ..Ledger::default() });
         let text = human(&Options::default(), &outcome);
         assert!(text.contains("read           60000   records in the source topic"), "{text}");
-        assert!(text.contains("a lower bound"), "{text}");
+        assert!(text.contains("did not tell"), "{text}");
         assert!(text.contains("bootstrap_servers = \"localhost:9092\""), "{text}");
         let last = text.trim_end().lines().last();
         assert_eq!(last, Some("    firstseen run --config firstseen.toml"), "{text}");

@@ -38,8 +38,8 @@ pub struct Outcome {
     pub config: String,
     /// The working directory, where it was kept: on request, or because the ledger is not clean.
     pub kept: Option<PathBuf>,
-    /// Whether each sink told how much it had replayed.
-    pub replayed_is_complete: bool,
+    /// Whether the sink told how much it had replayed; if not, the ledger says 0.
+    pub replayed_is_known: bool,
     /// How long it all took.
     pub took: Duration,
     found: ledger::Ledger,
@@ -52,7 +52,7 @@ impl Outcome {
             ledger,
             config: "[kafka]\n".to_owned(),
             kept: None,
-            replayed_is_complete: false,
+            replayed_is_known: false,
             took: Duration::from_secs(8),
             found: ledger::Ledger::default(),
         }
@@ -90,15 +90,16 @@ pub fn play(
     if !found.is_clean() {
         work.keep();
     }
-    let ledger = Ledger::new(&found, stage.replayed, stage.kills);
-    let (config, complete) = (stage.config_text.clone(), stage.replayed_is_complete);
+    let replayed = stage.replayed;
+    let ledger = Ledger::new(&found, replayed.unwrap_or(0), stage.kills);
+    let config = std::mem::take(&mut stage.config_text);
     stage.progress.end();
     drop(stage);
     Ok(Outcome {
         ledger,
         config,
         kept: work.leave(),
-        replayed_is_complete: complete,
+        replayed_is_known: replayed.is_some(),
         took: start.elapsed(),
         found,
     })
@@ -119,8 +120,8 @@ struct Stage<'a> {
     random: Random,
     on_output: u64,
     kills: u64,
-    replayed: u64,
-    replayed_is_complete: bool,
+    /// What the sink says, once it has come to the end.
+    replayed: Option<u64>,
     interrupted: Interrupt,
     moved: Instant,
 }
@@ -160,8 +161,7 @@ impl<'a> Stage<'a> {
             random: Random::new(!options.seed),
             on_output: 0,
             kills: 0,
-            replayed: 0,
-            replayed_is_complete: true,
+            replayed: None,
             interrupted,
             moved: Instant::now(),
         })
@@ -178,7 +178,6 @@ impl<'a> Stage<'a> {
             while self.on_output < place {
                 self.turn(&mut sink, "while the output should grow")?;
             }
-            self.ask_replayed(&sink);
             sink.kill()?;
             self.kills += 1;
             self.progress.killed(&self.seen());
@@ -205,7 +204,7 @@ impl<'a> Stage<'a> {
             }
             committed = now;
         }
-        self.ask_replayed(&sink);
+        self.replayed = sink.replayed();
         self.stop(sink)
     }
 
@@ -254,13 +253,6 @@ impl<'a> Stage<'a> {
             return Err(Error::Stalled { seconds: STALL.as_secs(), doing, last_lines });
         }
         Ok(())
-    }
-
-    fn ask_replayed(&mut self, sink: &Sink) {
-        match sink.replayed() {
-            Some(replayed) => self.replayed += replayed,
-            None => self.replayed_is_complete = false,
-        }
     }
 
     fn seen(&self) -> Seen {
