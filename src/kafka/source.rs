@@ -516,11 +516,13 @@ impl Source {
         }
         let consumer = self.consumer.as_ref()?;
         let cause = consumer.context().absorb(event)?;
-        if cause.class() == Class::OffsetReset && !self.has_begun(place.as_ref()) {
-            // About the number a partition was taken at, which means nothing yet.
+        if cause.class() == Class::OffsetReset && self.not_begun(place.as_ref()) {
+            // About the number a partition was taken at, which means nothing yet. The client has
+            // stopped fetching it, which `begin` learns by moving.
             self.transient += 1;
             return None;
         }
+        let consumer = self.consumer.as_ref()?;
         let error = source_error(code, cause, place, &self.group, &consumer.servers);
         if error.is_none() {
             self.transient += 1;
@@ -528,10 +530,17 @@ impl Source {
         error
     }
 
-    fn has_begun(&self, place: Option<&(String, i32, i64)>) -> bool {
-        let Some((topic, partition, _)) = place else { return true };
-        let same = |h: &&Held| h.partition.partition == *partition && *h.partition.topic == **topic;
-        self.held.iter().find(same).is_some_and(|held| held.next.is_some())
+    /// Whether an error is about a partition that has not begun; makes sure that it will seek.
+    fn not_begun(&mut self, place: Option<&(String, i32, i64)>) -> bool {
+        let Some((topic, partition, _)) = place else { return false };
+        let same =
+            |h: &&mut Held| h.partition.partition == *partition && *h.partition.topic == **topic;
+        let Some(held) = self.held.iter_mut().find(same) else { return true };
+        if held.next.is_some() {
+            return false;
+        }
+        held.assigned_at = None;
+        true
     }
 
     fn take_end(&mut self, (topic, partition, end): (String, i32, i64)) {
