@@ -9,7 +9,6 @@
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `kafka_edge`: the Kafka room against a real broker.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
-//! - `kafka_edge`: the Kafka room by itself, where the mock broker has nothing to say.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
 //! - `rebalance`: partitions that move between two instances.
 //! - `topics`: topics that are missing, made again, too small or too few.
