@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::engine::Draft;
 use crate::seen::{self, Batch, Seen};
@@ -79,10 +79,7 @@ impl StoreThread {
 
     /// Returns a finished job, if there is one.
     pub fn finished(&self) -> Option<Done> {
-        match self.done.try_recv() {
-            Ok(done) => Some(done),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.done.try_recv().ok()
     }
 
     /// Waits up to `limit` for a finished job.

@@ -19,6 +19,7 @@
 //! `FIRSTSEEN_KILLS` the number of kills in the kill loop; `FIRSTSEEN_TEST_KAFKA` the version.
 #![expect(
     clippy::expect_used,
+    clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "a test that cannot go on says why and stops"
 )]

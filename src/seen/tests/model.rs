@@ -155,7 +155,7 @@ fn crash_and_go_on(steps: &[Step], at: u64, fault: Fault, witness_lost: bool) {
     survivor.assert_equals(&seen);
     drop(seen);
     // Leaving the interrupted step out must not bring back what it had written.
-    let next = if at % 3 == 0 { number } else { number + 1 };
+    let next = if at.is_multiple_of(3) { number } else { number + 1 };
     let (models, end) = play(&shelf, steps, next, survivor);
     assert_eq!(end, steps.len().max(next));
     let Opened { seen, found } = open(&shelf);
