@@ -53,6 +53,11 @@ impl Window {
         self.refresh
     }
 
+    /// Returns whether records are judged by when they arrive.
+    pub fn by_arrival(&self) -> bool {
+        self.clock == WindowClock::Arrival
+    }
+
     /// Returns the time that a record is judged by.
     ///
     /// Takes the record's own timestamp and the wall clock at its arrival. One record from the
@@ -71,6 +76,9 @@ impl Window {
 
     /// Returns whether occurrences at `a` and `b` are the same one: within the window, either way.
     pub fn joins(&self, a: Timestamp, b: Timestamp) -> bool {
+        if crate::bugs::active("window-exclusive") {
+            return a.distance(b) < self.length;
+        }
         a.distance(b) <= self.length
     }
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::key::Fingerprint;
-use crate::window::Window;
+use crate::window::{EffectiveTime, Window};
 use crate::words::{
-    Checkpoint, Counts, OutputPosition, RecordOffset, ResumeOffset, Timestamp, TopicId,
+    Checkpoint, Counts, OutputPosition, RecordOffset, ResumeOffset, Span, Timestamp, TopicId,
 };
 
 use super::flights::{Flight, Flights, Kind};
@@ -15,6 +15,13 @@ use super::{
     Broken, IN_FLIGHT_MAX_RECORDS, Identity, Incoming, Remembered, Repeat, Sequence, Verdict, Why,
     Written,
 };
+
+mod catch_up;
+mod foreign;
+
+/// After how many records in a row without a usable time of their own the clock stands in for
+/// event time, so that what they leave behind expires.
+const DOUBTFUL_MAX: u32 = 1_000;
 
 /// What a core starts from.
 #[derive(Clone, Debug)]
@@ -46,6 +53,16 @@ pub struct Draft {
     pub checkpoint: Checkpoint,
 }
 
+/// A record on the output whose replay is not settled.
+#[derive(Clone, Copy, Debug)]
+struct Unmet {
+    identity: Identity,
+    /// The time it is judged by.
+    at: Timestamp,
+    /// The one it carries.
+    timestamp: Option<Timestamp>,
+}
+
 /// The core of one source partition.
 #[derive(Debug)]
 pub struct Core {
@@ -55,9 +72,12 @@ pub struct Core {
     flights: Flights,
     output: OutputTrack,
     /// Records that catch-up found and whose replay is not settled, by output offset.
-    recovered: BTreeMap<RecordOffset, (Identity, Timestamp)>,
+    recovered: BTreeMap<RecordOffset, Unmet>,
     /// Of those, the ones without a key, by content.
     contents: HashMap<Fingerprint, Vec<RecordOffset>>,
+    /// Copies that somebody else wrote of keys still in flight: should that delivery fail, they are
+    /// what catch-up must find.
+    shadows: HashMap<Fingerprint, RecordOffset>,
     /// First occurrences delivered since catch-up.
     fresh_since_catch_up: usize,
     /// Records the output refused for good: their next delivery is to the dead-letter topic.
@@ -66,7 +86,10 @@ pub struct Core {
     delta: Vec<(Fingerprint, Timestamp)>,
     settled: Counts,
     live: Counts,
+    /// The latest effective time of the records read.
     high_mark: Timestamp,
+    /// How many records in a row had no usable time of their own.
+    doubtful: u32,
     checkpoint_open: bool,
 }
 
@@ -80,65 +103,16 @@ impl Core {
             output: OutputTrack::new(setup.output),
             recovered: BTreeMap::new(),
             contents: HashMap::new(),
+            shadows: HashMap::new(),
             fresh_since_catch_up: 0,
             poisoned: HashSet::new(),
             delta: Vec::new(),
             settled: setup.counts,
             live: setup.counts,
             high_mark: setup.high_mark,
+            doubtful: 0,
             checkpoint_open: false,
             setup,
-        }
-    }
-
-    // ---- catching up -------------------------------------------------------------------------
-
-    /// Takes a record that catch-up found on the output, in output order.
-    ///
-    /// Returns the repeat where the output holds its key twice within the window: a predecessor
-    /// and its successor both wrote it.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn recover<S: Remembered>(
-        &mut self,
-        written: Written,
-        seen: &S,
-    ) -> Result<Option<Repeat>, S::Error> {
-        let at = self.setup.window.time_of(written.timestamp, written.arrival).at;
-        match written.identity {
-            Identity::Content(content) => {
-                self.contents.entry(content).or_default().push(written.offset);
-            }
-            Identity::Key(fingerprint) => {
-                let window = self.setup.window;
-                if let Some(known) = self.recent.find(fingerprint, |other| window.joins(at, other))
-                {
-                    let State::Recovered(first) = known.state else { return Ok(None) };
-                    self.live.repeated += 1;
-                    self.settled.repeated += 1;
-                    return Ok(Some(Repeat { late: written.offset, ours: Some(first) }));
-                }
-                if seen.nearest(fingerprint, at, window.length())?.is_some() {
-                    return Ok(None);
-                }
-                let state = State::Recovered(written.offset);
-                self.recent.insert(fingerprint, Occurrence { at, state });
-            }
-        }
-        self.recovered.insert(written.offset, (written.identity, at));
-        Ok(None)
-    }
-
-    /// Ends catching up: the output has been read up to `end`.
-    pub fn caught_up(&mut self, end: OutputPosition) {
-        self.output.caught_up(end);
-        self.fresh_since_catch_up = 0;
-        if self.recovered.is_empty()
-            && let Some(last) = end.0.checked_sub(1).filter(|last| *last >= 0)
-        {
-            // Nothing there waits for a replay, so nothing there needs to be read again.
-            self.output.settle(RecordOffset(last));
         }
     }
 
@@ -168,7 +142,7 @@ impl Core {
             Identity::Key(fingerprint) => self.judge(record, fingerprint, time.at, seen)?,
         };
         self.next_read = record.offset.next();
-        self.high_mark = self.high_mark.max(time.at);
+        self.advance_high_mark(time, record.arrival);
         self.live.read += 1;
         if time.clamped {
             self.count(|counts| counts.future += 1);
@@ -181,6 +155,16 @@ impl Core {
         Ok(verdict)
     }
 
+    /// Follows event time. What lies ahead of the clock, and what carries no time of its own, must
+    /// not make the rest look old, unless the topic holds nothing else.
+    fn advance_high_mark(&mut self, time: EffectiveTime, arrival: Timestamp) {
+        let doubtful = time.clamped || time.no_timestamp;
+        self.doubtful = if doubtful { self.doubtful.saturating_add(1) } else { 0 };
+        if !doubtful || self.doubtful > DOUBTFUL_MAX {
+            self.high_mark = self.high_mark.max(time.at.min(arrival));
+        }
+    }
+
     fn judge<S: Remembered>(
         &mut self,
         record: Incoming,
@@ -189,29 +173,21 @@ impl Core {
         seen: &S,
     ) -> Result<Verdict, S::Error> {
         let window = self.setup.window;
+        if let Some((output, at)) = self.own_replay(fingerprint, record.timestamp) {
+            return Ok(self.meet(record, fingerprint, at, output));
+        }
         if let Some(known) = self.recent.find(fingerprint, |other| window.joins(at, other)) {
             return Ok(match known.state {
                 State::Recovered(output) => {
                     let at = known.at;
-                    let sequence = self.land(record, at, output);
-                    self.set_state(fingerprint, at, State::InFlight(sequence));
-                    Verdict::Suppress(Why::Replay)
+                    self.meet(record, fingerprint, at, output)
                 }
-                State::InFlight(sequence) => {
-                    if window.refresh() {
-                        known.at = known.at.max(at);
-                        let at = known.at;
-                        if let Ok(flight) = self.flights.get_mut(sequence) {
-                            flight.at = at;
-                        }
-                    }
-                    self.suppress(Why::InFlight)
-                }
-                State::Done(_) => self.suppress_seen(fingerprint, at),
+                State::InFlight(_) => self.suppress_known(record, fingerprint, at, Why::InFlight),
+                State::Done(_) => self.suppress_known(record, fingerprint, at, Why::Seen),
             });
         }
         if seen.nearest(fingerprint, at, window.length())?.is_some() {
-            return Ok(self.suppress_seen(fingerprint, at));
+            return Ok(self.suppress_known(record, fingerprint, at, Why::Seen));
         }
         let sequence = self.launch(record, at, Kind::Forward);
         let state = if crate::bugs::active("mark-before-ack") {
@@ -239,12 +215,34 @@ impl Core {
         Verdict::Deliver(self.launch(record, at, Kind::Forward))
     }
 
-    fn suppress_seen(&mut self, fingerprint: Fingerprint, at: Timestamp) -> Verdict {
-        if self.setup.window.refresh() {
-            self.delta.push((fingerprint, at));
-            self.recent.insert(fingerprint, Occurrence { at, state: State::Done(None) });
+    /// Suppresses a duplicate. Where that starts the window anew, its time becomes an occurrence
+    /// of its own, in its turn: until what lies before it is settled, nothing of it is durable.
+    fn suppress_known(
+        &mut self,
+        record: Incoming,
+        fingerprint: Fingerprint,
+        at: Timestamp,
+        why: Why,
+    ) -> Verdict {
+        if !self.setup.window.refresh()
+            || self.recent.find(fingerprint, |other| other == at).is_some()
+        {
+            return self.suppress(why);
         }
-        self.suppress(Why::Seen)
+        self.live.suppressed += 1;
+        let sequence = self.flights.push(Flight {
+            offset: record.offset,
+            identity: record.identity,
+            at,
+            kind: Kind::Refresh,
+            high_mark: self.high_mark,
+            bytes: 0,
+            done: true,
+            output: None,
+        });
+        let state = State::InFlight(sequence);
+        self.recent.insert(fingerprint, Occurrence { at, state });
+        Verdict::Suppress(why)
     }
 
     fn suppress(&mut self, why: Why) -> Verdict {
@@ -287,40 +285,11 @@ impl Core {
             identity: record.identity,
             at,
             kind,
+            high_mark: self.high_mark,
             bytes: record.bytes,
             done: crate::bugs::active("commit-before-ack"),
             output: None,
         })
-    }
-
-    /// Takes in a replay: done already, and settled in its turn.
-    fn land(&mut self, record: Incoming, at: Timestamp, output: RecordOffset) -> Sequence {
-        self.live.replayed += 1;
-        self.flights.push(Flight {
-            offset: record.offset,
-            identity: record.identity,
-            at,
-            kind: Kind::Replay,
-            bytes: 0,
-            done: true,
-            output: Some(output),
-        })
-    }
-
-    /// Remembers what catch-up found and nobody replayed: a predecessor cannot have written so
-    /// far ahead, so somebody else wrote it.
-    fn give_up_on_replays(&mut self) {
-        for (offset, (identity, at)) in std::mem::take(&mut self.recovered) {
-            let Identity::Key(fingerprint) = identity else { continue };
-            let found = self.recent.find(fingerprint, |other| other == at);
-            if let Some(found) = found.filter(|found| found.state == State::Recovered(offset)) {
-                found.state = State::Done(Some(offset));
-                self.delta.push((fingerprint, at));
-            } else {
-                self.recovered.insert(offset, (identity, at));
-            }
-        }
-        self.contents.clear();
     }
 
     // ---- reports -----------------------------------------------------------------------------
@@ -345,13 +314,15 @@ impl Core {
             Kind::Forward => {
                 flight.output = output;
                 self.live.forwarded += 1;
-                self.output.report(output)
+                self.output.report(output, flight.identity)
             }
             Kind::DeadLetter => {
                 self.live.dead_lettered += 1;
                 None
             }
-            Kind::Replay => return Err(Broken("a replay was reported as delivered")),
+            Kind::Replay | Kind::Refresh => {
+                return Err(Broken("a record that was not sent was reported as delivered"));
+            }
         };
         self.settle_front();
         Ok(hole)
@@ -402,15 +373,23 @@ impl Core {
     /// caught up from the output and read again. Returns the offset to read from.
     pub fn rewind(&mut self) -> ResumeOffset {
         let resume = self.resume();
+        self.high_mark = self.high_mark();
         for (fingerprint, at) in self.flights.abandon() {
             self.release(Identity::Key(fingerprint), at);
         }
-        for (_, (identity, at)) in std::mem::take(&mut self.recovered) {
-            self.release(identity, at);
+        if let Some(position) = self.output_position()
+            && !crate::bugs::active("rewind-keeps-position")
+        {
+            // What waits for its replay must be found again.
+            self.output.go_back(position);
+        }
+        for (_, unmet) in std::mem::take(&mut self.recovered) {
+            self.release(unmet.identity, unmet.at);
         }
         self.contents.clear();
+        self.shadows.clear();
         self.next_read = resume;
-        self.live = self.settled;
+        self.live = Counts { read: total(&self.settled), ..self.settled };
         resume
     }
 
@@ -430,8 +409,9 @@ impl Core {
     }
 
     fn settle(&mut self, flight: Flight) {
-        self.settled.read += 1;
-        self.poisoned.remove(&flight.offset);
+        if !self.poisoned.is_empty() {
+            self.poisoned.remove(&flight.offset);
+        }
         match flight.kind {
             Kind::DeadLetter => {
                 self.settled.dead_lettered += 1;
@@ -439,6 +419,7 @@ impl Core {
             }
             Kind::Forward => self.settled.forwarded += 1,
             Kind::Replay => self.settled.replayed += 1,
+            Kind::Refresh => self.settled.suppressed += 1,
         }
         if let Some(output) = flight.output {
             self.output.settle(output);
@@ -448,12 +429,28 @@ impl Core {
             Identity::Key(fingerprint) => {
                 self.set_state(fingerprint, flight.at, State::Done(flight.output));
                 self.delta.push((fingerprint, flight.at));
+                if !self.shadows.is_empty()
+                    && let Some(shadow) = self.shadows.remove(&fingerprint)
+                {
+                    self.recovered.remove(&shadow);
+                }
             }
-            Identity::Content(_) if flight.kind == Kind::Forward => {
-                self.settled.missing_key += 1;
-                self.live.missing_key += 1;
-            }
-            Identity::Content(_) => {}
+            Identity::Content(content) => self.settle_keyless(content, &flight),
+        }
+    }
+
+    fn settle_keyless(&mut self, content: Fingerprint, flight: &Flight) {
+        if flight.kind == Kind::Forward {
+            self.settled.missing_key += 1;
+            self.live.missing_key += 1;
+        }
+        let unmet = self.recovered.keys().next();
+        if flight.output.is_none_or(|output| unmet.is_some_and(|unmet| *unmet < output)) {
+            // Catch-up may read it again. Taken for one that waits for its replay, it would
+            // swallow the next record with the same bytes.
+            let state = State::Done(flight.output);
+            self.recent.insert(content, Occurrence { at: flight.at, state });
+            self.delta.push((content, flight.at));
         }
     }
 
@@ -469,68 +466,6 @@ impl Core {
         if !self.flights.count_behind_last(&count) {
             count(&mut self.settled);
         }
-    }
-
-    // ---- somebody else's writes ----------------------------------------------------------------
-
-    /// Takes a record found in `hole`, in output order. Returns the repeat, if we had forwarded
-    /// its key, too.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn late<S: Remembered>(
-        &mut self,
-        written: Written,
-        hole: &mut Hole,
-        seen: &S,
-    ) -> Result<Option<Repeat>, S::Error> {
-        let Identity::Key(fingerprint) = written.identity else {
-            self.count_late(hole);
-            return Ok(None);
-        };
-        let window = self.setup.window;
-        let at = window.time_of(written.timestamp, written.arrival).at;
-        let known = self.recent.find(fingerprint, |other| window.joins(at, other));
-        let ours = match known.map(|known| (known.state, known)) {
-            Some((State::Done(None), known)) if hole.ours > 0 => {
-                // Our own record, whose report carried no offset: now we know it.
-                hole.ours -= 1;
-                known.state = State::Done(Some(written.offset));
-                return Ok(None);
-            }
-            Some((State::Done(ours), _)) => Some(ours),
-            Some((State::Recovered(ours), _)) => Some(Some(ours)),
-            Some((State::InFlight(_), _)) => Some(None),
-            None => seen.nearest(fingerprint, at, window.length())?.map(|_| None),
-        };
-        self.count_late(hole);
-        let Some(ours) = ours else {
-            let state = State::Done(Some(written.offset));
-            self.recent.insert(fingerprint, Occurrence { at, state });
-            self.delta.push((fingerprint, at));
-            return Ok(None);
-        };
-        self.live.repeated += 1;
-        self.settled.repeated += 1;
-        Ok(Some(Repeat { late: written.offset, ours }))
-    }
-
-    fn count_late(&mut self, hole: &mut Hole) {
-        if hole.ours > 0 {
-            hole.ours -= 1;
-            return;
-        }
-        self.live.late_writes += 1;
-        self.settled.late_writes += 1;
-    }
-
-    /// Takes the output's end while nothing of ours is in flight; returns what somebody else
-    /// wrote since our last report, if anything.
-    pub fn quiet_end(&mut self, end: OutputPosition) -> Option<Hole> {
-        if self.flights.len() > 0 {
-            return None;
-        }
-        self.output.quiet_hole(end)
     }
 
     // ---- checkpoints ---------------------------------------------------------------------------
@@ -552,7 +487,7 @@ impl Core {
         Checkpoint {
             resume: self.resume(),
             output: self.output_position(),
-            high_mark: self.high_mark,
+            high_mark: self.high_mark(),
             counts: Counts { read: total(&self.settled), ..self.settled },
             clean,
             incarnation: self.setup.incarnation,
@@ -570,6 +505,9 @@ impl Core {
 
     /// Returns the next source offset to read after a restart.
     pub fn resume(&self) -> ResumeOffset {
+        if crate::bugs::active("resume-past-flights") {
+            return self.next_read;
+        }
         match self.flights.front_offset() {
             Some(offset) => ResumeOffset(offset.0),
             None => self.next_read,
@@ -579,6 +517,9 @@ impl Core {
     /// Returns where catch-up must start reading the output after a restart.
     pub fn output_position(&self) -> Option<OutputPosition> {
         let settled = self.output.settled();
+        if crate::bugs::active("position-after-unmet") {
+            return settled;
+        }
         let unmet = self.recovered.keys().next().map(|offset| OutputPosition(offset.0));
         match (settled, unmet) {
             (Some(settled), Some(unmet)) => Some(settled.min(unmet)),
@@ -613,9 +554,13 @@ impl Core {
         self.recent.len()
     }
 
-    /// Returns the latest effective time so far.
+    /// Returns the latest effective time of the records below the resume offset. What lies above
+    /// may be read again, and must then find what it found before.
     pub fn high_mark(&self) -> Timestamp {
-        self.high_mark
+        if crate::bugs::active("expire-by-read-ahead") {
+            return self.high_mark;
+        }
+        self.flights.front_high_mark().unwrap_or(self.high_mark)
     }
 
     /// Returns the next source offset to read now.

@@ -20,6 +20,8 @@ pub(super) enum Kind {
     DeadLetter,
     /// A record that was on the output already; nothing is sent.
     Replay,
+    /// A duplicate that starts the window anew; nothing is sent.
+    Refresh,
 }
 
 /// One delivery.
@@ -29,6 +31,8 @@ pub(super) struct Flight {
     pub(super) identity: Identity,
     pub(super) at: Timestamp,
     pub(super) kind: Kind,
+    /// The latest effective time of the records before it.
+    pub(super) high_mark: Timestamp,
     pub(super) bytes: u32,
     pub(super) done: bool,
     /// Where it lies on the output, once known.
@@ -79,6 +83,12 @@ impl Flights {
 
     /// Takes the front delivery if it is done, with the counts of what followed it.
     pub(super) fn pop_done(&mut self) -> Option<(Flight, Option<Counts>)> {
+        if crate::bugs::active("settle-out-of-order") {
+            let done = self.queue.iter().skip(1).position(|flight| flight.done);
+            if let Some(index) = done {
+                self.queue.swap(0, index.saturating_add(1));
+            }
+        }
         let flight = *self.queue.front().filter(|flight| flight.done)?;
         self.queue.pop_front();
         let sequence = self.base;
@@ -94,6 +104,11 @@ impl Flights {
     /// Returns the source offset of the oldest delivery that is not settled.
     pub(super) fn front_offset(&self) -> Option<RecordOffset> {
         self.queue.front().map(|flight| flight.offset)
+    }
+
+    /// Returns the latest effective time of the records before the oldest unsettled delivery.
+    pub(super) fn front_high_mark(&self) -> Option<Timestamp> {
+        self.queue.front().map(|flight| flight.high_mark)
     }
 
     /// Forgets every delivery; returns the keys that were claimed for them.

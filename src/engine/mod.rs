@@ -27,6 +27,10 @@
 
 mod core;
 mod flights;
+#[cfg(test)]
+mod found;
+#[cfg(test)]
+mod model;
 mod output;
 mod recent;
 

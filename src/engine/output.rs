@@ -6,15 +6,26 @@
 
 use crate::words::{OutputPosition, RecordOffset};
 
+use super::Identity;
+
 /// Output offsets that none of our reports accounts for: `from` included, `to` not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hole {
     /// The first offset to read.
     pub from: OutputPosition,
     /// The first offset that is ours again.
     pub to: OutputPosition,
-    /// How many records of ours lie in it: those whose report carried no offset.
-    pub ours: u64,
+    /// The records of ours that lie in it and were not met yet: those whose report carried no
+    /// offset.
+    pub ours: Vec<Identity>,
+}
+
+impl Hole {
+    /// Meets a record in the hole. Returns whether it is one of ours.
+    pub(super) fn claim(&mut self, identity: Identity) -> bool {
+        let ours = self.ours.iter().position(|other| *other == identity);
+        ours.map(|index| self.ours.swap_remove(index)).is_some()
+    }
 }
 
 /// Follows the reports of one output partition.
@@ -24,13 +35,13 @@ pub(super) struct OutputTrack {
     settled: Option<OutputPosition>,
     /// The offset that our next report must carry.
     expected: Option<OutputPosition>,
-    /// Reports without an offset since `expected` was last exact.
-    unplaced: u64,
+    /// What was reported without an offset since `expected` was last exact.
+    unplaced: Vec<Identity>,
 }
 
 impl OutputTrack {
     pub(super) fn new(settled: Option<OutputPosition>) -> Self {
-        Self { settled, expected: None, unplaced: 0 }
+        Self { settled, expected: None, unplaced: Vec::new() }
     }
 
     pub(super) fn settled(&self) -> Option<OutputPosition> {
@@ -45,41 +56,66 @@ impl OutputTrack {
         }
     }
 
+    /// Meets a record while catching up. Returns whether it must be somebody else's, if it is not
+    /// one of ours that failed: it lies behind our last report, and no report without an offset
+    /// accounts for it.
+    pub(super) fn is_foreign(&mut self, offset: RecordOffset, identity: Identity) -> bool {
+        if self.expected.is_none_or(|expected| offset.0 < expected.0) {
+            return false;
+        }
+        let ours = self.unplaced.iter().position(|other| *other == identity);
+        ours.map(|index| self.unplaced.swap_remove(index)).is_none()
+    }
+
+    /// Goes back to `position`: what lies behind it is not settled after all.
+    pub(super) fn go_back(&mut self, position: OutputPosition) {
+        self.settled = self.settled.map(|settled| settled.min(position));
+    }
+
     /// Notes that everything below `end` has been read: what comes next is ours.
     pub(super) fn caught_up(&mut self, end: OutputPosition) {
         self.expected = Some(end);
-        self.unplaced = 0;
+        self.unplaced.clear();
     }
 
     /// Takes the output offset of a report of ours; returns the hole before it, if there is one.
-    pub(super) fn report(&mut self, offset: Option<RecordOffset>) -> Option<Hole> {
+    pub(super) fn report(
+        &mut self,
+        offset: Option<RecordOffset>,
+        identity: Identity,
+    ) -> Option<Hole> {
         let Some(offset) = offset else {
-            self.unplaced = self.unplaced.saturating_add(1);
+            self.unplaced.push(identity);
             return None;
         };
         let here = OutputPosition(offset.0);
-        let expected = self.expected.unwrap_or(here);
-        let ours = std::mem::take(&mut self.unplaced);
-        let accounted = expected.0.saturating_add(i64::try_from(ours).unwrap_or(i64::MAX));
+        let hole = self.hole_up_to(self.expected.unwrap_or(here), here);
         // A report below what is expected belongs to a retry that the broker placed earlier.
         self.expected = self.expected.max(Some(offset.next_output()));
-        (here.0 > accounted).then_some(Hole { from: expected, to: here, ours })
+        hole
     }
 
     /// Returns what lies between our last report and `end`, if anything does: nobody else may
     /// write there while nothing of ours is in flight.
     pub(super) fn quiet_hole(&mut self, end: OutputPosition) -> Option<Hole> {
         let expected = self.expected?;
-        let ours = std::mem::take(&mut self.unplaced);
-        let accounted = expected.0.saturating_add(i64::try_from(ours).unwrap_or(i64::MAX));
         self.expected = Some(expected.max(end));
-        (end.0 > accounted).then_some(Hole { from: expected, to: end, ours })
+        self.hole_up_to(expected, end)
+    }
+
+    fn hole_up_to(&mut self, from: OutputPosition, to: OutputPosition) -> Option<Hole> {
+        let ours = std::mem::take(&mut self.unplaced);
+        let accounted = from.0.saturating_add(i64::try_from(ours.len()).unwrap_or(i64::MAX));
+        (to.0 > accounted).then_some(Hole { from, to, ours })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::Fingerprint;
+
+    const KEY: Identity = Identity::Key(Fingerprint(1));
 
     fn at(offset: i64) -> Option<RecordOffset> {
         Some(RecordOffset(offset))
@@ -89,29 +125,29 @@ mod tests {
     fn contiguous_reports_leave_no_hole() {
         let mut track = OutputTrack::new(None);
         track.caught_up(OutputPosition(10));
-        assert_eq!(track.report(at(10)), None);
-        assert_eq!(track.report(at(11)), None);
+        assert_eq!(track.report(at(10), KEY), None);
+        assert_eq!(track.report(at(11), KEY), None);
     }
 
     #[test]
     fn a_skipped_offset_is_a_hole_with_its_bounds() {
         let mut track = OutputTrack::new(None);
         track.caught_up(OutputPosition(10));
-        assert_eq!(track.report(at(10)), None);
-        let hole = Hole { from: OutputPosition(11), to: OutputPosition(14), ours: 0 };
-        assert_eq!(track.report(at(14)), Some(hole));
-        assert_eq!(track.report(at(15)), None);
+        assert_eq!(track.report(at(10), KEY), None);
+        let hole = Hole { from: OutputPosition(11), to: OutputPosition(14), ours: Vec::new() };
+        assert_eq!(track.report(at(14), KEY), Some(hole));
+        assert_eq!(track.report(at(15), KEY), None);
     }
 
     #[test]
     fn a_report_without_an_offset_accounts_for_one_record() {
         let mut track = OutputTrack::new(None);
         track.caught_up(OutputPosition(0));
-        assert_eq!(track.report(None), None);
-        assert_eq!(track.report(at(1)), None);
-        assert_eq!(track.report(None), None);
-        let hole = Hole { from: OutputPosition(2), to: OutputPosition(4), ours: 1 };
-        assert_eq!(track.report(at(4)), Some(hole));
+        assert_eq!(track.report(None, KEY), None);
+        assert_eq!(track.report(at(1), KEY), None);
+        assert_eq!(track.report(None, KEY), None);
+        let hole = Hole { from: OutputPosition(2), to: OutputPosition(4), ours: vec![KEY] };
+        assert_eq!(track.report(at(4), KEY), Some(hole));
     }
 
     #[test]
@@ -119,9 +155,9 @@ mod tests {
         let mut track = OutputTrack::new(None);
         track.caught_up(OutputPosition(5));
         assert_eq!(track.quiet_hole(OutputPosition(5)), None);
-        let hole = Hole { from: OutputPosition(5), to: OutputPosition(6), ours: 0 };
+        let hole = Hole { from: OutputPosition(5), to: OutputPosition(6), ours: Vec::new() };
         assert_eq!(track.quiet_hole(OutputPosition(6)), Some(hole));
-        assert_eq!(track.report(at(6)), None);
+        assert_eq!(track.report(at(6), KEY), None);
     }
 
     #[test]

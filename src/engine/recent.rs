@@ -68,11 +68,20 @@ impl Recent {
         fingerprint: Fingerprint,
         joins: impl Fn(Timestamp) -> bool,
     ) -> Option<&mut Occurrence> {
+        self.find_by(fingerprint, |occurrence| joins(occurrence.at))
+    }
+
+    /// Returns the occurrence of `fingerprint` that `which` accepts, if there is one.
+    pub(super) fn find_by(
+        &mut self,
+        fingerprint: Fingerprint,
+        which: impl Fn(&Occurrence) -> bool,
+    ) -> Option<&mut Occurrence> {
         let first = self.first.get_mut(&fingerprint)?;
-        if joins(first.at) {
+        if which(first) {
             return Some(first);
         }
-        self.more.get_mut(&fingerprint)?.iter_mut().find(|occurrence| joins(occurrence.at))
+        self.more.get_mut(&fingerprint)?.iter_mut().find(|occurrence| which(occurrence))
     }
 
     pub(super) fn insert(&mut self, fingerprint: Fingerprint, occurrence: Occurrence) {

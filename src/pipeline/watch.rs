@@ -76,9 +76,9 @@ impl Watch {
     /// Has a hole read.
     pub(super) fn read_hole(&self, lane: &Lane, hole: Hole) {
         let keys = Box::new(lane.keys.clone());
+        let (from, to) = (hole.from.0, hole.to.0);
         if !self.put(lane, Question::Hole { hole, keys }) {
             let partition = &lane.partition;
-            let (from, to) = (hole.from.0, hole.to.0);
             tracing::error!(%partition, from, to, "output records of somebody else left unread");
         }
     }
