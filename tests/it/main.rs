@@ -5,6 +5,8 @@
 //! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
 //! - `demo_real`: the demo of the real sink. Brings its own broker.
+//! - `sim`: the core against a simulated broker and disk, through thousands of seeds. Needs no
+//!   broker.
 //! - `store`: the state under kills and damage. Needs no broker.
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `kafka_edge`: the Kafka room against a real broker.
@@ -35,6 +37,7 @@ mod kafka_edge;
 mod kill_loop;
 mod rebalance;
 mod run;
+mod sim;
 mod store;
 mod topics;
 
