@@ -314,7 +314,11 @@ impl World {
             Counts { read: 0, ..draft.checkpoint.counts }
         );
         prop_assert_eq!(self.core.live().read, draft.checkpoint.counts.read);
-        if self.source.iter().any(|record| matches!(record.fate, Fate::Refused | Fate::RefusedAtOnce)) {
+        if self
+            .source
+            .iter()
+            .any(|record| matches!(record.fate, Fate::Refused | Fate::RefusedAtOnce))
+        {
             return self.nothing_is_lost_or_repeated();
         }
         prop_assert_eq!(&self.output, &self.first_occurrences());
