@@ -155,7 +155,7 @@ impl Flow {
         match report.outcome {
             Outcome::Confirmed { offset } => {
                 if let Some(hole) = core.confirm(token.sequence, offset)? {
-                    self.watch.read_hole(lane, hole);
+                    self.watch.read_hole(lane, hole)?;
                 }
                 Ok(())
             }

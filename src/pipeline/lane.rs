@@ -47,6 +47,10 @@ pub(super) struct Lane {
     pub(super) slot: u16,
     /// Counts up whenever the lane starts anew, so that old reports are told apart.
     pub(super) life: u8,
+    /// Which lane this is among all there ever were; unlike `life` it never changes.
+    pub(super) birth: u64,
+    /// Holes in the output that are being read.
+    pub(super) holes_open: usize,
     pub(super) phase: Phase,
     pub(super) core: Option<Core>,
     pub(super) seen: Option<Arc<Seen>>,
@@ -120,11 +124,14 @@ pub(super) struct Lanes {
     /// The lives that slots have used up.
     lives: Vec<u8>,
     last: usize,
+    births: u64,
 }
 
 impl Lanes {
-    /// Adds a lane; `make` gets its slot and life. `None` where there are too many.
-    pub(super) fn add(&mut self, make: impl FnOnce(u16, u8) -> Lane) -> Option<&mut Lane> {
+    /// Adds a lane; `make` gets its slot, life and birth. `None` where there are too many.
+    pub(super) fn add(&mut self, make: impl FnOnce(u16, u8, u64) -> Lane) -> Option<&mut Lane> {
+        self.births += 1;
+        let birth = self.births;
         let free = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
             self.lives.push(0);
@@ -133,7 +140,7 @@ impl Lanes {
         let slot = u16::try_from(free).ok()?;
         let life = self.lives.get_mut(free)?;
         *life = life.wrapping_add(1);
-        let lane = make(slot, *life);
+        let lane = make(slot, *life, birth);
         Some(self.slots.get_mut(free)?.insert(lane))
     }
 

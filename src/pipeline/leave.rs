@@ -68,6 +68,7 @@ impl Flow {
         loop {
             self.serve_reports(Duration::from_millis(2))?;
             self.serve_store()?;
+            self.serve_watch()?;
             self.context.board.beat();
             let records = self.outstanding(slots);
             if records == 0 {
@@ -81,7 +82,7 @@ impl Flow {
 
     fn outstanding(&mut self, slots: &[u16]) -> usize {
         let lanes = self.lanes.iter().filter(|lane| slots.contains(&lane.slot));
-        lanes.map(|lane| lane.outstanding).sum()
+        lanes.map(|lane| lane.outstanding + lane.holes_open).sum()
     }
 
     /// Makes all that is settled durable.

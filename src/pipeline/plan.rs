@@ -6,6 +6,9 @@ use crate::checkpoint::CommitNote;
 use crate::config::{OnMissingState, StartAt};
 use crate::words::{Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId};
 
+/// How many output records are held in memory as replays to be met, at most: 64 bytes each.
+const REPLAYS_IN_MEMORY: i64 = 2_000_000;
+
 /// An offset committed to the group, with our note beside it, if it is ours.
 #[derive(Clone, Debug)]
 pub(crate) struct Committed {
@@ -221,9 +224,18 @@ fn without_state(facts: &Facts, refusal: Refusal) -> Result<Plan, Refusal> {
         (None, StartAt::Latest) => ResumeOffset(facts.source.high),
         (None, StartAt::Stop) => return Err(Refusal::NoStart),
     };
-    let recover = facts.committed.as_ref().and_then(|committed| replays_from(facts, committed));
+    // Where nothing was ever committed and the source is read from its start, all that is on the
+    // output is the replay of something; a longer output than fits in memory is only loaded.
+    let all_replays = facts.committed.is_none()
+        && facts.start == StartAt::Earliest
+        && facts.output.high.saturating_sub(facts.output.low) <= REPLAYS_IN_MEMORY;
+    let recover = match &facts.committed {
+        Some(committed) => replays_from(facts, committed),
+        None => all_replays.then_some(OutputPosition(facts.output.low)),
+    };
     let load = match facts.on_missing_state {
         OnMissingState::Empty => Load::Nothing,
+        _ if all_replays => Load::Nothing,
         // The first record to be read may be of any age, so nothing on the output is too old.
         _ if facts.committed.is_none() && facts.start != StartAt::Latest => Load::Everything,
         _ => Load::Window,

@@ -116,10 +116,17 @@ fn a_resume_offset_outside_the_source_is_refused_on_both_sides() {
 }
 
 #[test]
-fn a_first_start_reads_the_whole_output_before_the_source_from_its_start() {
+fn a_first_start_takes_all_that_is_on_the_output_for_replays() {
     let plan = decide(&facts(Local::Nothing)).expect("a plan");
-    assert_eq!((plan.resume, plan.load), (ResumeOffset(0), Load::Everything));
-    assert_eq!((plan.recover, plan.warning), (None, None));
+    assert_eq!((plan.resume, plan.load), (ResumeOffset(0), Load::Nothing));
+    assert_eq!((plan.recover, plan.warning), (Some(OutputPosition(0)), None));
+}
+
+#[test]
+fn a_first_start_with_an_output_too_long_for_memory_loads_it() {
+    let output = Bounds { low: 0, high: REPLAYS_IN_MEMORY + 1 };
+    let plan = decide(&Facts { output, ..facts(Local::Nothing) }).expect("a plan");
+    assert_eq!((plan.load, plan.recover), (Load::Everything, None));
 }
 
 #[test]

@@ -161,6 +161,9 @@ fn begin(
     wall: Timestamp,
     last: bool,
 ) -> Result<(), Error> {
+    if lane.holes_open > 0 {
+        return Ok(());
+    }
     let (Some(core), Some(seen)) = (&mut lane.core, &lane.seen) else { return Ok(()) };
     let same = lane.durable.as_ref().is_some_and(|durable| {
         core.unsaved() == 0

@@ -130,6 +130,7 @@ impl Flow {
             // While a checkpoint is open, the store thread still uses the state.
             if matches!(lane.phase, Phase::Rewinding)
                 && lane.outstanding == 0
+                && lane.holes_open == 0
                 && !lane.schedule.is_open()
             {
                 rewind(lane, source)?;

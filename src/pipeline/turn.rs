@@ -7,7 +7,7 @@ use crate::config::{Config, Membership, OnUndeliverable};
 use crate::kafka::{Closed, Polled, Sink, Source};
 use crate::seen::StateDir;
 use crate::window::Window;
-use crate::words::{Board, Failure, Mode, SourcePartition, WallClock};
+use crate::words::{Board, Failure, Mode, SourcePartition, Timestamp, WallClock};
 
 use super::Error;
 use super::context::{Context, Control};
@@ -63,6 +63,7 @@ struct Pipeline {
     housekept_at: Instant,
     board_at: Instant,
     quiet_at: Instant,
+    arrival: Timestamp,
 }
 
 impl Pipeline {
@@ -106,6 +107,7 @@ impl Pipeline {
             housekept_at: now,
             board_at: now,
             quiet_at: now,
+            arrival: Timestamp::MIN,
         })
     }
 
@@ -149,7 +151,9 @@ impl Pipeline {
 
     /// Takes records and events of the source. Returns whether there was nothing.
     fn read(&mut self, open: bool, idle: bool) -> Result<bool, Error> {
-        let arrival = self.flow.context.clock.now();
+        // The wall clock may step back; arrivals must not.
+        self.arrival = self.arrival.max(self.flow.context.clock.now());
+        let arrival = self.arrival;
         let most = if open { RECORDS_PER_TURN } else { 1 };
         let mut wait = if idle || !open { IDLE_WAIT } else { Duration::ZERO };
         for taken in 0..most {
@@ -206,10 +210,12 @@ impl Pipeline {
             let window = Window::new(rule);
             let on_undeliverable = config.sink.on_undeliverable.clone();
             let schedule = Schedule::new(&config.checkpoint, now);
-            let added = self.flow.lanes.add(|slot, life| Lane {
+            let added = self.flow.lanes.add(|slot, life, birth| Lane {
                 partition: partition.clone(),
                 slot,
                 life,
+                birth,
+                holes_open: 0,
                 phase: Phase::Waiting { until: now },
                 core: None,
                 seen: None,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::engine::{Hole, Written};
+use crate::engine::{Broken, Hole, Written};
 use crate::kafka::{self, OutputReader};
 use crate::words::{Failure, OutputPosition, SourcePartition};
 
@@ -20,7 +20,7 @@ use super::keys::Keys;
 use super::lane::Lane;
 use super::take::{IDLE_LIMIT, REQUEST_TIMEOUT, report_repeat};
 
-/// How many questions may wait. A hole that finds no room is asked again with the next one.
+/// How many questions may wait.
 const QUEUE: usize = 4_096;
 
 /// How often a lane that sends nothing asks for the output's end.
@@ -41,7 +41,7 @@ enum Answer {
 #[derive(Debug)]
 struct Asked {
     slot: u16,
-    life: u8,
+    birth: u64,
     partition: SourcePartition,
     topic: String,
     question: Question,
@@ -51,7 +51,7 @@ struct Asked {
 #[derive(Debug)]
 pub(super) struct Watch {
     ask: Sender<Asked>,
-    answers: Receiver<(u16, u8, Answer)>,
+    answers: Receiver<(u16, u64, Answer)>,
 }
 
 impl Watch {
@@ -61,9 +61,9 @@ impl Watch {
         let work = move || {
             let mut reader = None;
             for question in asked {
-                let (slot, life) = (question.slot, question.life);
+                let (slot, birth) = (question.slot, question.birth);
                 if let Some(answer) = answer(&context, &mut reader, question)
-                    && outbox.send((slot, life, answer)).is_err()
+                    && outbox.send((slot, birth, answer)).is_err()
                 {
                     return;
                 }
@@ -73,41 +73,48 @@ impl Watch {
         Ok(Self { ask, answers })
     }
 
-    /// Has a hole read.
-    pub(super) fn read_hole(&self, lane: &Lane, hole: Hole) {
+    /// Has a hole read. Until it is, the lane makes no checkpoint and does not go back: either
+    /// would move its output position past records that nobody has looked at.
+    pub(super) fn read_hole(&self, lane: &mut Lane, hole: Hole) -> Result<(), Error> {
         let keys = Box::new(lane.keys.clone());
-        let (from, to) = (hole.from.0, hole.to.0);
-        if !self.put(lane, Question::Hole { hole, keys }) {
-            let partition = &lane.partition;
-            tracing::error!(%partition, from, to, "output records of somebody else left unread");
-        }
+        let asked = asked(lane, Question::Hole { hole, keys });
+        lane.holes_open += 1;
+        let put = self.ask.send_timeout(asked, IDLE_LIMIT);
+        put.map_err(|_asked| Broken("holes in the output are no longer read").into())
     }
 
     /// Has the output's end looked up.
     pub(super) fn ask_end(&self, lane: &Lane) {
         // Asked again soon; one that finds no room is not missed.
-        self.put(lane, Question::End { sent: lane.sent });
+        drop(self.ask.try_send(asked(lane, Question::End { sent: lane.sent })));
     }
+}
 
-    fn put(&self, lane: &Lane, question: Question) -> bool {
-        let topic = lane.route.output_topic.clone();
-        let (slot, life, partition) = (lane.slot, lane.life, lane.partition.clone());
-        self.ask.try_send(Asked { slot, life, partition, topic, question }).is_ok()
+fn asked(lane: &Lane, question: Question) -> Asked {
+    Asked {
+        slot: lane.slot,
+        birth: lane.birth,
+        partition: lane.partition.clone(),
+        topic: lane.route.output_topic.clone(),
+        question,
     }
 }
 
 impl Flow {
     /// Takes in what the watch has found.
     pub(super) fn serve_watch(&mut self) -> Result<(), Error> {
-        while let Ok((slot, life, answer)) = self.watch.answers.try_recv() {
-            let Some(lane) = self.lanes.get_mut(slot).filter(|lane| lane.life == life) else {
+        while let Ok((slot, birth, answer)) = self.watch.answers.try_recv() {
+            let Some(lane) = self.lanes.get_mut(slot).filter(|lane| lane.birth == birth) else {
                 continue;
             };
             match answer {
-                Answer::Hole { hole, found } => take_in(lane, hole, found)?,
+                Answer::Hole { hole, found } => {
+                    lane.holes_open = lane.holes_open.saturating_sub(1);
+                    take_in(lane, hole, found)?;
+                }
                 Answer::End { sent, end } if sent == lane.sent => {
                     if let Some(hole) = lane.core.as_mut().and_then(|core| core.quiet_end(end)) {
-                        self.watch.read_hole(lane, hole);
+                        self.watch.read_hole(lane, hole)?;
                     }
                 }
                 Answer::End { .. } => {}
