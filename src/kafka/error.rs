@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as K;
 
-use crate::words::{Code, Coded, OutputPosition, RecordOffset, SourcePartition};
+use crate::words::{Code, Coded, OutputPosition, SourcePartition};
 
 /// The client's or the broker's own words about a failure.
 #[derive(Clone, Debug)]
@@ -112,17 +112,13 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
-    /// A record is larger than the output takes.
+    /// A record is larger than the output takes. Who sends it knows where it was read.
     #[error("with its {size} bytes it is over the limit of {limit} bytes of topic `{output}`")]
     RecordTooLarge {
         /// Key, value and headers together.
         size: usize,
         /// What the output takes.
         limit: usize,
-        /// Where the record was read.
-        partition: SourcePartition,
-        /// Its offset there.
-        offset: RecordOffset,
         /// The output topic.
         output: String,
     },

@@ -420,8 +420,6 @@ fn too_large(record: &SourceRecord<'_>, limit: usize, output: &str) -> Refused {
     Refused::Record(Error::RecordTooLarge {
         size: record.size_bytes(),
         limit,
-        partition: record.source_partition(),
-        offset: record.offset(),
         output: output.to_owned(),
     })
 }

@@ -216,8 +216,6 @@ fn records() -> Table {
     let too_large = |output: &str| Kafka::RecordTooLarge {
         size: 100_074,
         limit: 20_000,
-        partition: partition(),
-        offset: RecordOffset(41),
         output: output.to_owned(),
     };
     vec![
