@@ -10,6 +10,7 @@ pub use demo::{
     Error as DemoError, Ledger, Options as DemoOptions, Outcome, Progress, SinkCommand, play,
 };
 pub use run::Options as RunOptions;
+pub use signals::Forced;
 
 use crate::error::Error;
 use crate::logging;

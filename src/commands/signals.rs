@@ -27,9 +27,9 @@ impl Coded for Error {
 }
 
 /// The second signal.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Default, thiserror::Error)]
 #[error("stopped by a second signal before everything was drained")]
-struct Forced;
+pub struct Forced;
 
 impl Coded for Forced {
     fn code(&self) -> Code {

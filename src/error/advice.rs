@@ -40,17 +40,12 @@ pub fn advice(code: Code) -> &'static str {
             "Make sure it was meant; then start with an empty `state.dir` for this topic."
         }
         Code::PartitionCount => "Give the output at least as many partitions as the source.",
-        Code::PartitionCountChanged => "Give the output as many partitions, then restart.",
         Code::OffsetOutOfRange => {
             "Records were deleted before they were read. Raise the source's retention; choose a \
              new start on purpose."
         }
         Code::OutputTruncated => {
             "The output lost records. Find out why, then choose `state.on_missing_state`."
-        }
-        Code::OutputCannotCover => {
-            "Raise the output's retention to the window, turn compaction off, or choose \
-             `state.on_missing_state`."
         }
         Code::TimestampType => "Set `message.timestamp.type=CreateTime` on the output topic.",
         Code::SharedOutput => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as K;
 
-use crate::words::{Code, Coded, OutputPosition, RecordOffset, SourcePartition};
+use crate::words::{Code, Coded, OutputPosition, SourcePartition};
 
 /// The client's or the broker's own words about a failure.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub enum Error {
         property: String,
     },
     /// Nothing answered.
-    #[error("failed to {task} at `{servers}` within {}", humantime::format_duration(*waited))]
+    #[error("failed to {task} at `{servers}` within {}", rounded(*waited))]
     Unreachable {
         /// What was tried.
         task: &'static str,
@@ -112,25 +112,18 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
-    /// A record is larger than the output takes.
-    #[error(
-        "record of {size} bytes at {partition}, offset {offset}, is over the limit of {limit} \
-         bytes of topic `{output}`"
-    )]
+    /// A record is larger than the output takes. Who sends it knows where it was read.
+    #[error("with its {size} bytes it is over the limit of {limit} bytes of topic `{output}`")]
     RecordTooLarge {
         /// Key, value and headers together.
         size: usize,
         /// What the output takes.
         limit: usize,
-        /// Where the record was read.
-        partition: SourcePartition,
-        /// Its offset there.
-        offset: RecordOffset,
         /// The output topic.
         output: String,
     },
     /// The broker will never take this record.
-    #[error("the output refused a record for good")]
+    #[error("the brokers refused it for good")]
     RecordRefused(#[source] Cause),
     /// A record cannot be read.
     #[error("failed to read the record at {partition}, offset {offset}")]
@@ -155,16 +148,22 @@ pub enum Error {
         cause: Cause,
     },
     /// The producer will not send again.
-    #[error("the producer failed for good")]
-    ProducerFatal(#[source] Cause),
+    #[error("the producer for `{servers}` failed for good")]
+    ProducerFatal {
+        /// The configured addresses.
+        servers: String,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
     /// One delivery failed, and may or may not have been written.
-    #[error("failed to deliver a record")]
+    #[error("it may or may not have been written")]
     Delivery(#[source] Cause),
     /// Reading the output stands still before its end.
     #[error(
         "reading partition {partition} of output topic `{topic}` stands at offset {reached}, \
          before {target}, for {}; the last stable offset is {}",
-        humantime::format_duration(*waited),
+        rounded(*waited),
         stable.map_or_else(|| "not known".to_owned(), |offset| offset.to_string())
     )]
     CatchUpStuck {
@@ -193,11 +192,23 @@ pub enum Error {
         partition: i32,
     },
     /// The group threw this instance out because it did not poll.
-    #[error("the consumer group expelled this instance for not polling in time")]
-    PollExceeded(#[source] Cause),
+    #[error("consumer group `{group}` expelled this instance for not polling in time")]
+    PollExceeded {
+        /// The group.
+        group: String,
+        /// The client's words, which hold the times.
+        #[source]
+        cause: Cause,
+    },
     /// Another instance took this instance id.
-    #[error("another instance uses the same `source.instance_id`")]
-    InstanceFenced(#[source] Cause),
+    #[error("another instance in group `{group}` uses the same `source.instance_id`")]
+    InstanceFenced {
+        /// The group.
+        group: String,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
     /// The group did not take offsets.
     #[error("failed to commit offsets to group `{group}`")]
     Commit {
@@ -245,11 +256,11 @@ impl Coded for Error {
             Self::RecordRefused(_) => Code::RecordRefused,
             Self::RecordCorrupt { .. } => Code::RecordCorrupt,
             Self::RecordCodec { .. } => Code::RecordCodec,
-            Self::ProducerFatal(_) => Code::ProducerFatal,
+            Self::ProducerFatal { .. } => Code::ProducerFatal,
             Self::Delivery(_) => Code::DeliveryFailed,
             Self::CatchUpStuck { .. } | Self::Stopped { .. } => Code::CatchUpStuck,
-            Self::PollExceeded(_) => Code::PollExceeded,
-            Self::InstanceFenced(_) => Code::InstanceFenced,
+            Self::PollExceeded { .. } => Code::PollExceeded,
+            Self::InstanceFenced { .. } => Code::InstanceFenced,
             Self::Commit { .. } => Code::CommitFailed,
             Self::Client { .. } => Code::Internal,
         }
@@ -266,53 +277,100 @@ impl Coded for Error {
                 "check `ssl.ca.location` and the broker's certificate, host name and listener"
             }
             Self::Authentication { .. } => {
-                "check `sasl.mechanism`, `sasl.username` and the password in `[kafka.client]`"
+                "check `sasl.mechanism`, `sasl.username` and `sasl.password` in `[kafka.client]` \
+                 (or `[sink.client]`)"
             }
             Self::BrokerAuthorization { resource, .. } => {
-                return format!("grant this user the permission on {resource}");
+                return format!("grant this user {} {resource}", permissions_on(resource));
             }
             Self::IdempotenceRefused { .. } => {
                 "grant this user IdempotentWrite on the cluster, or Write on the output topic on \
                  brokers since 2.8"
             }
-            Self::TopicMissing { topic } | Self::PartitionMissing { topic, .. } => {
-                return format!("create topic `{topic}` with the partitions it needs");
+            Self::TopicMissing { topic } => {
+                return format!("create topic `{topic}`, or correct its name in the config");
             }
-            Self::OffsetOutOfRange { .. } => {
-                "the records are gone from the source: lengthen its retention, and set the resume \
-                 offset on purpose"
+            Self::PartitionMissing { topic, partition } => {
+                let wanted = partition.saturating_add(1);
+                return format!("give topic `{topic}` at least {wanted} partitions");
             }
-            Self::OutputOutOfRange { .. } => {
-                "the output was truncated or made again: choose `state.on_missing_state`, then \
-                 reset the state of this partition"
+            Self::OffsetOutOfRange { partition, .. } => {
+                return format!(
+                    "raise `retention.ms` of topic `{}`; to accept the gap, reset the offset of \
+                     `source.group` to one that exists and remove the partition's directory in \
+                     `state.dir`",
+                    partition.topic
+                );
+            }
+            Self::OutputOutOfRange { topic, .. } => {
+                return format!(
+                    "find out whether `{topic}` was truncated or made again; then set \
+                     `state.on_missing_state` to `rebuild` to read back what is left"
+                );
             }
             Self::RecordTooLarge { output, .. } => {
-                return format!("raise `max.message.bytes` of topic `{output}`");
+                return format!(
+                    "raise `max.message.bytes` of topic `{output}`, and `message.max.bytes` in \
+                     `[sink.client]` where it is set"
+                );
             }
-            Self::RecordRefused(_) => "compare the output topic's settings with the record",
-            Self::RecordCorrupt { .. } => {
-                "check the source's log on the broker; the record is not skipped on purpose"
+            Self::RecordRefused(_) => {
+                "compare the record with the topic's settings, such as `max.message.bytes` and \
+                 `message.timestamp.before.max.ms`"
             }
-            Self::RecordCodec { .. } => {
-                "use a build of firstseen that knows this codec, or recompress the source"
+            Self::RecordCorrupt { partition, .. } => {
+                return format!(
+                    "repair the log of topic `{}` on its brokers; the record is not skipped",
+                    partition.topic
+                );
             }
-            Self::ProducerFatal(_) | Self::Delivery(_) => {
-                "check the output's brokers, then start firstseen again: it continues from its \
-                 last checkpoint"
+            Self::RecordCodec { partition, .. } => {
+                return format!(
+                    "have the records of topic `{}` written with gzip, snappy, lz4 or zstd",
+                    partition.topic
+                );
+            }
+            Self::ProducerFatal { .. } | Self::Delivery(_) => {
+                "check the output's brokers: nothing past the record is committed, and the output is \
+                 read again before anything is sent"
             }
             Self::CatchUpStuck { .. } => {
                 "find the open transaction on the output topic that holds its last stable offset \
                  back, or the broker that does not answer"
             }
             Self::Stopped { .. } => "start firstseen again",
-            Self::PollExceeded(_) => "raise `max.poll.interval.ms` in `[kafka.client]`",
-            Self::InstanceFenced(_) => "give each instance its own `source.instance_id`",
-            Self::Commit { .. } => "check the group coordinator and the permission on the group",
+            Self::PollExceeded { .. } => {
+                "find what blocks the process, or raise `max.poll.interval.ms` in `[kafka.client]`"
+            }
+            Self::InstanceFenced { .. } => "give each instance its own `source.instance_id`",
+            Self::Commit { group, .. } => {
+                return format!(
+                    "check the group coordinator, and the permission to read group `{group}`"
+                );
+            }
             Self::Pattern { .. } => "correct the pattern in `source.topics`",
             Self::Client { .. } => "report this, with the log lines before it",
         }
         .to_owned()
     }
+}
+
+/// Returns the permissions that are needed on `resource`, which may be a source or an output.
+fn permissions_on(resource: &str) -> &'static str {
+    match resource {
+        "the cluster" => "Describe (and IdempotentWrite before Kafka 2.8) on",
+        group if group.starts_with("group") => "Read on",
+        _ => "Describe and Read (and Write, where it is written to) on",
+    }
+}
+
+/// Writes a time that was measured: nobody needs its nanoseconds.
+fn rounded(waited: Duration) -> humantime::FormattedDuration {
+    let exact = waited.as_millis().try_into().map_or(waited, Duration::from_millis);
+    if exact < Duration::from_secs(2) {
+        return humantime::format_duration(exact);
+    }
+    humantime::format_duration(Duration::from_secs((exact + Duration::from_millis(500)).as_secs()))
 }
 
 /// What a client error code means for us: the one table.
@@ -396,7 +454,8 @@ impl Cause {
         Self { code: Some(code), text: code.to_string() }
     }
 
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    /// Returns a cause that has no error code, only words.
+    pub fn text(text: impl Into<String>) -> Self {
         Self { code: None, text: text.into() }
     }
 
@@ -482,7 +541,8 @@ mod tests {
 
     #[test]
     fn an_error_does_not_repeat_its_cause() {
-        let error = Error::ProducerFatal(Cause::of(K::OutOfOrderSequenceNumber));
+        let cause = Cause::of(K::OutOfOrderSequenceNumber);
+        let error = Error::ProducerFatal { servers: "b:1".to_owned(), cause };
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(!error.to_string().contains(&cause));
         assert_eq!(error.code(), Code::ProducerFatal);

@@ -322,11 +322,13 @@ impl Sink {
 
     fn delivery_error(&self, code: RDKafkaErrorCode) -> Error {
         match kind(code) {
-            FailureKind::Fatal => self.fatal().unwrap_or(Error::ProducerFatal(Cause::of(code))),
+            FailureKind::Fatal => {
+                self.fatal().unwrap_or_else(|| self.failed_for_good(Cause::of(code)))
+            }
             FailureKind::Record => Error::RecordRefused(Cause::of(code)),
             FailureKind::Output if class(code) == Class::TopicAuthorization => {
                 Error::BrokerAuthorization {
-                    resource: "the output topic".to_owned(),
+                    resource: "the topic".to_owned(),
                     cause: Cause::of(code),
                 }
             }
@@ -344,8 +346,12 @@ impl Sink {
             _ if code == RDKafkaErrorCode::UnsupportedFeature => {
                 Error::IdempotenceRefused { servers: self.producer.servers.clone(), cause }
             }
-            _ => Error::ProducerFatal(cause),
+            _ => self.failed_for_good(cause),
         }
+    }
+
+    fn failed_for_good(&self, cause: Cause) -> Error {
+        Error::ProducerFatal { servers: self.producer.servers.clone(), cause }
     }
 
     #[cold]
@@ -370,7 +376,7 @@ impl Sink {
                 cause: Cause::of(code),
             }),
             _ => Refused::Fatal(
-                self.fatal().unwrap_or_else(|| Error::ProducerFatal(Cause::of(code))),
+                self.fatal().unwrap_or_else(|| self.failed_for_good(Cause::of(code))),
             ),
         }
     }
@@ -414,8 +420,6 @@ fn too_large(record: &SourceRecord<'_>, limit: usize, output: &str) -> Refused {
     Refused::Record(Error::RecordTooLarge {
         size: record.size_bytes(),
         limit,
-        partition: record.source_partition(),
-        offset: record.offset(),
         output: output.to_owned(),
     })
 }

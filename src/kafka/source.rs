@@ -698,8 +698,8 @@ fn source_error(
             Error::BrokerAuthorization { resource: "the cluster".to_owned(), cause }
         }
         Class::Authentication => Error::Authentication { servers: servers.to_owned(), cause },
-        Class::PollExceeded => Error::PollExceeded(cause),
-        Class::Fenced => Error::InstanceFenced(cause),
+        Class::PollExceeded => Error::PollExceeded { group: group.to_owned(), cause },
+        Class::Fenced => Error::InstanceFenced { group: group.to_owned(), cause },
         Class::Fatal => Error::Client { task: "read from the group", cause },
         Class::Tls | Class::Transient | Class::Timeout | Class::Purged | Class::Record => {
             return None;

@@ -27,7 +27,7 @@ pub enum Error {
         source: seen::Error,
     },
     /// Reading or writing for a partition failed.
-    #[error("failed to take {partition}")]
+    #[error("failed to start {partition}")]
     Take {
         /// Which.
         partition: SourcePartition,
@@ -36,20 +36,26 @@ pub enum Error {
         source: kafka::Error,
     },
     /// The output refused a record for good.
-    #[error("failed to deliver the record at {partition}, offset {offset}, to `{topic}`")]
+    #[error(
+        "failed to deliver the record at {partition}, offset {offset}, to {role} topic `{topic}`"
+    )]
     Undeliverable {
         /// Where it was read.
         partition: SourcePartition,
         /// Its offset there.
         offset: RecordOffset,
+        /// `output` or `dead-letter`.
+        role: &'static str,
         /// Where it was to go.
         topic: String,
         /// What the broker or client said.
         #[source]
-        source: kafka::Error,
+        source: Box<kafka::Error>,
     },
     /// A record has no dedup key and the rule says to stop.
-    #[error("failed to make a dedup key of the record at {partition}, offset {offset}: {}", why.as_str())]
+    #[error(
+        "failed to make a dedup key of the record at {partition}, offset {offset}: what `dedup.key` names is {why}"
+    )]
     NoKey {
         /// Where it was read.
         partition: SourcePartition,
@@ -101,7 +107,7 @@ pub enum Error {
         position: OutputPosition,
     },
     /// State is missing and the config says to stop.
-    #[error("failed to take {partition}: the group committed offset {committed}, but `{}` holds no state for it", dir.display())]
+    #[error("failed to start {partition}: the group committed offset {committed}, but `{}` holds no state for it", dir.display())]
     Missing {
         /// Which partition.
         partition: SourcePartition,
@@ -111,7 +117,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// State is damaged and the config says to stop.
-    #[error("failed to take {partition}: its state was damaged and is set aside in `{}`", set_aside.display())]
+    #[error("failed to start {partition}: its state was damaged and is set aside in `{}`", set_aside.display())]
     Damaged {
         /// Which partition.
         partition: SourcePartition,
@@ -184,7 +190,7 @@ pub enum Error {
         pattern: String,
     },
     /// What was in flight did not finish in time.
-    #[error("failed to finish {records} records in flight within {limit:?}")]
+    #[error("failed to finish {records} records in flight within {}", humantime::format_duration(*limit))]
     DrainTimeout {
         /// How many are left.
         records: usize,
@@ -192,7 +198,10 @@ pub enum Error {
         limit: std::time::Duration,
     },
     /// The last checkpoint did not become durable in time.
-    #[error("failed to make the last checkpoint of {partition} durable within {limit:?}")]
+    #[error(
+        "failed to make the last checkpoint of {partition} durable within {}",
+        humantime::format_duration(*limit)
+    )]
     CheckpointTimeout {
         /// Whose.
         partition: SourcePartition,
@@ -217,7 +226,9 @@ impl Coded for Error {
             Self::State(error) | Self::PartitionState { source: error, .. } => error.code(),
             Self::Take { source, .. } => source.code(),
             Self::Undeliverable { source, .. } => match source.code() {
-                code @ (Code::RecordTooLarge | Code::RecordRefused) => code,
+                code @ (Code::RecordTooLarge | Code::RecordRefused | Code::BrokerAuthorization) => {
+                    code
+                }
                 _ => Code::DeliveryFailed,
             },
             Self::NoKey { .. } => Code::RecordKeyMissing,
@@ -242,33 +253,46 @@ impl Coded for Error {
         match self {
             Self::Kafka(error) | Self::Take { source: error, .. } => error.fix(),
             Self::State(error) | Self::PartitionState { source: error, .. } => error.fix(),
-            Self::Undeliverable { source, .. } => {
+            Self::Undeliverable { role: "output", source, .. } if is_of_the_record(source) => {
                 format!("{}; or set `sink.on_undeliverable` to `dead-letter`", source.fix())
             }
-            Self::NoKey { .. } => {
-                "set `on_missing_key` to `forward` or `dead-letter`, or correct `key`".into()
-            }
-            Self::Recreated { which, dir, .. } => format!(
-                "to start over with the new {which} topic, remove the directory `{}`, and for a \
-                 new source topic delete the group's offsets, too",
-                dir.display()
+            Self::Undeliverable { source, .. } => source.fix(),
+            Self::NoKey { partition, .. } => format!(
+                "set `dedup.on_missing_key` to `forward` or `dead-letter`, or correct `dedup.key` \
+                 (or the same in `[topics.{}]`)",
+                partition.topic
             ),
-            Self::OutOfRange { .. } => {
-                "raise the source's retention; to accept the gap, reset the group's offset to one \
-                 that exists and remove the partition's directory in `state.dir`"
-                    .into()
+            Self::Recreated { which, dir, .. } => {
+                let offsets = match *which {
+                    "source" => " and delete the offsets of `source.group` for it",
+                    _ => "",
+                };
+                let dir = dir.display();
+                format!(
+                    "to start over with the new {which} topic, remove the directory `{dir}`{offsets}"
+                )
             }
-            Self::OutputTruncated { .. } => {
-                "find out why the output lost records; then set `state.on_missing_state` to \
+            Self::OutOfRange { partition, .. } => format!(
+                "raise `retention.ms` of topic `{}`; to accept the gap, reset the offset of \
+                 `source.group` to one that exists and remove the partition's directory in \
+                 `state.dir`",
+                partition.topic
+            ),
+            Self::OutputTruncated { topic, .. } => format!(
+                "find out why `{topic}` lost records; then set `state.on_missing_state` to \
                  `rebuild` to read back what is left"
-                    .into()
-            }
+            ),
             Self::Missing { .. } | Self::Damaged { .. } => {
                 "put the state back, or set `state.on_missing_state` to `rebuild`".into()
             }
             Self::NoStart { .. } => "set `source.start` to `earliest` or `latest`".into(),
-            Self::TopicMissing { role, .. } => {
-                format!("create the {role} topic, or correct its name in the config")
+            Self::TopicMissing { role, topic } => {
+                let setting = match *role {
+                    "source" => "source.topics",
+                    "dead-letter" => "sink.dead_letter_topic",
+                    _ => "sink.topic",
+                };
+                format!("create `{topic}`, or correct `{setting}`")
             }
             Self::PartitionCount { output_topic, source_partitions, .. } => {
                 format!("give `{output_topic}` at least {source_partitions} partitions")
@@ -284,12 +308,20 @@ impl Coded for Error {
             Self::SameTopic { .. } => "change `sink.topic` or `source.topics`".into(),
             Self::NoTopics { .. } => "create the topic, or correct `source.topics`".into(),
             Self::DrainTimeout { .. } => {
-                "look at the output's brokers; what is in flight is read again at the next start"
+                "check the output's brokers, or raise `sink.delivery_timeout`; what is in flight \
+                 is read again at the next start"
                     .into()
             }
-            Self::CheckpointTimeout { .. } => "look at the disk of `state.dir`".into(),
+            Self::CheckpointTimeout { .. } => {
+                "check the disk of `state.dir`, or raise `checkpoint.timeout`".into()
+            }
             Self::Random(_) | Self::Thread(_) => "look at the limits of this process".into(),
             Self::Broken(_) => "report this as a defect, with the log".into(),
         }
     }
+}
+
+/// Returns whether the record itself is at fault, so that the dead-letter topic is a way out.
+fn is_of_the_record(error: &kafka::Error) -> bool {
+    matches!(error.code(), Code::RecordTooLarge | Code::RecordRefused | Code::RecordCorrupt)
 }

@@ -32,7 +32,7 @@ pub(super) struct Flow {
     pub(super) watch: Watch,
     pub(super) lease: Lease,
     /// An uncertain delivery: the producer must be thrown away and everything caught up.
-    pub(super) trouble: Option<kafka::Error>,
+    pub(super) trouble: Option<Error>,
     reports: Vec<Report>,
 }
 
@@ -83,6 +83,7 @@ impl Flow {
         mut dead: bool,
     ) -> Result<(), Error> {
         while self.trouble.is_none() {
+            let dead_letter = self.context.config.sink.dead_letter_topic.as_ref();
             let Some(lane) = self.lanes.of_token(token) else { return Ok(()) };
             let (target, partition) = match self.dead_letter.filter(|_| dead) {
                 Some(target) => (target, 0),
@@ -97,12 +98,17 @@ impl Flow {
                 Err(Refused::Full) => self.serve_reports(Duration::from_millis(5))?,
                 Err(Refused::Fatal(error)) => {
                     self.context.board.count_failure(Failure::ProducerFatal);
-                    self.trouble = Some(error);
+                    self.trouble = Some(error.into());
                 }
                 Err(Refused::Record(error)) => {
                     self.context.board.count_failure(Failure::DeliveryFinal);
                     if dead || lane.on_undeliverable == OnUndeliverable::Stop {
-                        return Err(undeliverable(lane, record.offset(), error));
+                        return Err(undeliverable(
+                            lane,
+                            record.offset(),
+                            dead_letter.filter(|_| dead),
+                            error,
+                        ));
                     }
                     report_dead_letter(lane, record.offset(), &error);
                     if let Some(core) = &mut lane.core {
@@ -176,6 +182,7 @@ impl Flow {
         error: kafka::Error,
     ) -> Result<(), Error> {
         let board = &self.context.board;
+        let dead_letter = self.context.config.sink.dead_letter_topic.as_ref();
         let Some(lane) = self.lanes.of_token(token) else { return Ok(()) };
         let Some(core) = &mut lane.core else { return Ok(()) };
         match kind {
@@ -184,7 +191,7 @@ impl Flow {
                 let offset = core.offset_of(token.sequence)?;
                 let dead = core.is_dead_letter(token.sequence)?;
                 if dead || lane.on_undeliverable == OnUndeliverable::Stop {
-                    return Err(undeliverable(lane, offset, error));
+                    return Err(undeliverable(lane, offset, dead_letter.filter(|_| dead), error));
                 }
                 core.poison(token.sequence)?;
                 report_dead_letter(lane, offset, &error);
@@ -193,15 +200,21 @@ impl Flow {
             FailureKind::Output => {
                 board.count_failure(Failure::DeliveryFinal);
                 let offset = core.offset_of(token.sequence)?;
-                return Err(undeliverable(lane, offset, error));
+                let dead = core.is_dead_letter(token.sequence)?;
+                return Err(undeliverable(lane, offset, dead_letter.filter(|_| dead), error));
             }
             FailureKind::Fatal => {
                 board.count_failure(Failure::ProducerFatal);
-                self.trouble.get_or_insert(error);
+                self.trouble.get_or_insert(error.into());
             }
             FailureKind::Transient | FailureKind::Purged => {
                 board.count_failure(Failure::DeliveryUnknown);
-                self.trouble.get_or_insert(error);
+                if self.trouble.is_none() {
+                    let offset = core.offset_of(token.sequence)?;
+                    let dead = core.is_dead_letter(token.sequence)?;
+                    self.trouble =
+                        Some(undeliverable(lane, offset, dead_letter.filter(|_| dead), error));
+                }
             }
         }
         Ok(())
@@ -252,13 +265,23 @@ fn judge(
 }
 
 #[cold]
-fn undeliverable(lane: &Lane, offset: RecordOffset, source: kafka::Error) -> Error {
-    let topic = lane.route.output_topic.clone();
-    Error::Undeliverable { partition: lane.partition.clone(), offset, topic, source }
+fn undeliverable(
+    lane: &Lane,
+    offset: RecordOffset,
+    dead_letter: Option<&String>,
+    source: kafka::Error,
+) -> Error {
+    let (role, topic) = match dead_letter {
+        Some(topic) => ("dead-letter", topic),
+        None => ("output", &lane.route.output_topic),
+    };
+    let (partition, topic, source) = (lane.partition.clone(), topic.clone(), Box::new(source));
+    Error::Undeliverable { partition, offset, role, topic, source }
 }
 
 #[cold]
 fn report_dead_letter(lane: &Lane, offset: RecordOffset, error: &kafka::Error) {
     let partition = &lane.partition;
-    tracing::warn!(%partition, offset = offset.0, %error, "record goes to the dead-letter topic");
+    let error = crate::error::render(error);
+    tracing::warn!(%partition, offset = offset.0, error, "record goes to the dead-letter topic");
 }

@@ -1,9 +1,10 @@
 //! The gate: whether records are let in, and why not.
 
-use std::fmt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::kafka::{self, Source};
+use crate::words::Code;
 
 use super::flow::Flow;
 use super::lane::Phase;
@@ -15,15 +16,55 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// How often the free space of the state's disk is looked at.
 const SPACE_EVERY: Duration = Duration::from_secs(1);
 
-/// Why no records are let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+/// Why no records are let in. It passes by itself: nothing stops, nothing is lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Closed {
     /// As much is in flight as may be.
+    #[error("as much is in flight as `sink.in_flight_max` allows")]
     Full,
     /// The group did not prove lately that we are a member.
-    NoLease,
+    #[error(
+        "the coordinator of group `{group}` has not taken a commit lately, so another instance \
+         may own these partitions soon"
+    )]
+    NoLease {
+        /// The group.
+        group: String,
+    },
     /// The disk of the state is nearly full.
-    NoSpace,
+    #[error(
+        "the disk of `{}` has less space than the {min_free} bytes of `state.min_free`",
+        dir.display()
+    )]
+    NoSpace {
+        /// The state's directory.
+        dir: PathBuf,
+        /// What has to stay free.
+        min_free: u64,
+    },
+}
+
+impl Closed {
+    /// Returns the code that a change to this is logged with; none while all is well.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Full => None,
+            Self::NoLease { .. } => Some(Code::LeaseLost),
+            Self::NoSpace { .. } => Some(Code::StateNoSpace),
+        }
+    }
+
+    /// Returns the line that is logged when it begins.
+    pub fn line(&self) -> String {
+        let fix = match self {
+            Self::Full => "none is needed",
+            Self::NoLease { .. } => {
+                "check the brokers, and the network to them; it goes on when a commit is taken"
+            }
+            Self::NoSpace { .. } => "free some; it goes on by itself then",
+        };
+        format!("no records are taken in: {self}; fix: {fix}")
+    }
 }
 
 /// Lets records in, or not.
@@ -32,7 +73,7 @@ pub(super) struct Gate {
     /// Whether the running partitions are paused in the client.
     paused: bool,
     full_since: Option<Instant>,
-    closed: Option<Why>,
+    closed: Option<Closed>,
     space_looked_at: Option<Instant>,
     space_short: bool,
 }
@@ -62,29 +103,33 @@ impl Gate {
     ) -> Result<bool, kafka::Error> {
         let why = self.why(flow, now);
         if why != self.closed {
-            tell(self.closed, why);
+            tell(self.closed.as_ref(), why.as_ref());
             self.closed = why;
         }
-        let Some(why) = why else {
+        let Some(why) = &self.closed else {
             self.full_since = None;
             self.set_paused(false, flow, source)?;
             return Ok(true);
         };
         let since = *self.full_since.get_or_insert(now);
-        if why != Why::Full || now.duration_since(since) >= PATIENCE {
+        if *why != Closed::Full || now.duration_since(since) >= PATIENCE {
             self.set_paused(true, flow, source)?;
         }
         Ok(false)
     }
 
-    fn why(&mut self, flow: &Flow, now: Instant) -> Option<Why> {
+    fn why(&mut self, flow: &Flow, now: Instant) -> Option<Closed> {
         if !flow.lease.holds(now) {
-            return Some(Why::NoLease);
+            return Some(Closed::NoLease { group: flow.context.config.source.group.clone() });
         }
         if self.is_space_short(flow, now) {
-            return Some(Why::NoSpace);
+            let state = &flow.context.config.state;
+            return Some(Closed::NoSpace {
+                dir: state.dir.clone(),
+                min_free: state.min_free_bytes,
+            });
         }
-        (!flow.has_room()).then_some(Why::Full)
+        (!flow.has_room()).then_some(Closed::Full)
     }
 
     fn is_space_short(&mut self, flow: &Flow, now: Instant) -> bool {
@@ -123,42 +168,17 @@ impl Gate {
 
     /// Returns why no records are let in, for people; `None` while they are.
     pub(super) fn reason(&self) -> Option<String> {
-        self.closed.filter(|why| *why != Why::Full).map(|why| why.to_string())
+        self.closed.as_ref().filter(|why| **why != Closed::Full).map(ToString::to_string)
     }
 }
 
 /// Says a change aloud, once.
-fn tell(before: Option<Why>, now: Option<Why>) {
+fn tell(before: Option<&Closed>, now: Option<&Closed>) {
     match (before, now) {
         // Back-pressure is the normal state of a fast source.
-        (_, Some(Why::Full)) | (Some(Why::Full), None) => {}
-        (_, Some(why)) => tracing::warn!(code = why.code(), "no records are taken in: {why}"),
+        (_, Some(Closed::Full)) | (Some(Closed::Full), None) => {}
+        (_, Some(why)) => tracing::warn!(code = why.code().map(Code::as_str), "{}", why.line()),
         (Some(why), None) => tracing::info!("records are taken in again; it was: {why}"),
         (None, None) => {}
-    }
-}
-
-impl Why {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Full => "",
-            Self::NoLease => crate::words::Code::LeaseLost.as_str(),
-            Self::NoSpace => crate::words::Code::StateNoSpace.as_str(),
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "as much is in flight as `sink.in_flight_max` allows",
-            Self::NoLease => {
-                "the group coordinator has not taken a commit lately, so another instance may own \
-                 these partitions soon"
-            }
-            Self::NoSpace => {
-                "the disk of `state.dir` has less space than `state.min_free`: free some"
-            }
-        })
     }
 }

@@ -31,6 +31,7 @@ mod watch;
 
 pub use context::Control;
 pub use error::Error;
+pub use gate::Closed;
 pub use turn::run;
 
 use crate::words::SourcePartition;

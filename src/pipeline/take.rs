@@ -272,7 +272,8 @@ impl TakeJob {
                 "the group's offset was moved ahead by others: resuming where the state says"
             }
         };
-        tracing::warn!(partition = %self.partition, resume = plan.resume.0, "{text}");
+        let (partition, output) = (&self.partition, &self.output_topic);
+        tracing::warn!(%partition, output, resume = plan.resume.0, "{text}");
     }
 
     fn setup(&self, plan: &Plan) -> Setup {

@@ -143,7 +143,7 @@ impl Flow {
     pub(super) fn serve_trouble(&mut self, source: &mut Source) -> Result<(), Error> {
         let Some(error) = self.trouble.take() else { return Ok(()) };
         tracing::warn!(
-            %error,
+            error = crate::error::render(&error),
             "deliveries are uncertain: making a new producer, then reading the output back"
         );
         self.sink.replace()?;

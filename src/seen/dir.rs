@@ -125,7 +125,7 @@ impl StateDir {
                 return Ok(target);
             }
         }
-        Err(Error::corrupt("every quarantine name is taken"))
+        Err(Error::corrupt(format!("every quarantine name in `{}` is taken", self.dir.display())))
     }
 }
 
@@ -172,17 +172,18 @@ fn refuse_shared(path: &Path, readable: bool) -> Result<(), Error> {
 
 /// Brings the directory to the present layout and returns its secret.
 fn prepare(dir: &Path, layout: Layout, durability: &dyn Durability) -> Result<Secret, Error> {
+    let damaged = |file, how| Error::corrupt(format!("`{}` {how}", dir.join(file).display()));
     let from = match layout {
-        Layout::Damaged => return Err(Error::corrupt("FORMAT is not readable")),
+        Layout::Damaged => return Err(damaged("FORMAT", "is not readable")),
         Layout::Version(version) => version,
-        Layout::Absent if has_partitions(dir)? => return Err(Error::corrupt("FORMAT is missing")),
+        Layout::Absent if has_partitions(dir)? => return Err(damaged("FORMAT", "is missing")),
         Layout::Absent => 0,
     };
     let secret = read_secret(dir)?;
     let secret = match secret {
         Some(secret) => secret,
         // A new one would make every stored fingerprint meaningless.
-        None if has_partitions(dir)? => return Err(Error::corrupt("the secret is missing")),
+        None if has_partitions(dir)? => return Err(damaged(SECRET, "is missing")),
         None => write_secret(dir, durability)?,
     };
     store::initialise(dir, from, durability).map_err(|source| unwritable(dir, source))?;
@@ -200,13 +201,16 @@ fn has_partitions(dir: &Path) -> Result<bool, Error> {
 
 fn read_secret(dir: &Path) -> Result<Option<Secret>, Error> {
     let path = dir.join(SECRET);
-    let bytes = store::read_private(&path)
-        .map_err(|source| Error::opening("the secret is not readable", source))?;
+    let bytes = store::read_private(&path).map_err(|source| {
+        Error::opening(format!("`{}` is not readable", path.display()), source)
+    })?;
     let Some(bytes) = bytes else { return Ok(None) };
     refuse_shared(&path, false)?;
     let secret: Option<[u8; Secret::LEN]> =
         unseal_file(&bytes).and_then(|content| content.try_into().ok());
-    let secret = secret.ok_or_else(|| Error::corrupt("the secret's checksum does not match"))?;
+    let secret = secret.ok_or_else(|| {
+        Error::corrupt(format!("the checksum of `{}` does not match", path.display()))
+    })?;
     Ok(Some(Secret::from_bytes(secret)))
 }
 

@@ -57,10 +57,8 @@ pub enum Error {
         known: u32,
     },
     /// The state belongs to something else.
-    #[error("failed to use the state of {partition}: {field} was `{stored}`, now it is `{wanted}`")]
+    #[error("the state belongs to something else: {field} was `{stored}`, now it is `{wanted}`")]
     Foreign {
-        /// Whose state was asked for.
-        partition: String,
         /// What differs.
         field: &'static str,
         /// Its value in the state.
@@ -69,10 +67,8 @@ pub enum Error {
         wanted: String,
     },
     /// The fingerprints in the state were made by another rule.
-    #[error("failed to use the state of {partition}: {field} was `{stored}`, now it is `{wanted}`")]
+    #[error("the state was made by another rule: {field} was `{stored}`, now it is `{wanted}`")]
     RuleChanged {
-        /// Whose state was asked for.
-        partition: String,
         /// What differs.
         field: &'static str,
         /// Its value in the state.
@@ -94,6 +90,13 @@ pub enum Error {
 /// The failed operation below; opaque, for its text and its source.
 #[derive(Debug)]
 pub struct Failure(pub(super) store::Error);
+
+impl Failure {
+    /// Returns the failure of the operating system to `what` the file or directory `path`.
+    pub fn io(what: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self(store::Error::io(what, path)(source))
+    }
+}
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -166,18 +169,20 @@ impl Coded for Error {
                 "make `{}` belong to this user alone (directories 0700, files 0600)",
                 path.display()
             ),
-            Self::Corrupt { .. } => "move the state away and start again with \
+            Self::Corrupt { .. } => "move the content of `state.dir` away and start again with \
                                      `state.on_missing_state = \"rebuild\"`"
                 .to_owned(),
             Self::Newer { .. } => {
                 "run the newer build, or set `state.dir` to an empty directory".to_owned()
             }
-            Self::Foreign { .. } => {
-                "restore the setting, or give this config a `state.dir` of its own".to_owned()
+            Self::Foreign { field, .. } => {
+                format!("{}, or give this config a `state.dir` of its own", restore_text(field))
             }
-            Self::RuleChanged { .. } => "restore the setting, or set `state.dir` to an empty \
-                                         directory to rebuild the state under the new one"
-                .to_owned(),
+            Self::RuleChanged { field, .. } => format!(
+                "{}, or set `state.dir` to an empty directory to rebuild the state under the new \
+                 one",
+                restore_text(field)
+            ),
             Self::NoSpace(_) => "free disk space under `state.dir`, then start again".to_owned(),
             Self::Io(_) | Self::Poisoned => {
                 "check the disk under `state.dir`, then start again".to_owned()
@@ -191,4 +196,16 @@ fn holder_text(holder: Option<u32>) -> String {
         || "another process holds it".to_owned(),
         |pid| format!("process {pid} holds it"),
     )
+}
+
+/// Says how to undo a change of `field`, one of those an identity has.
+fn restore_text(field: &str) -> &'static str {
+    match field {
+        "the output topic" => "restore `sink.topic`",
+        "the key rule" => "restore `dedup.key`",
+        "the hash" => "restore `dedup.hash`",
+        "the window's clock" => "restore `dedup.clock`",
+        "the secret's id" => "restore the file `secret` in `state.dir`",
+        _ => "put the directories back under their own names",
+    }
 }

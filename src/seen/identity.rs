@@ -87,20 +87,19 @@ impl Identity {
 
     /// Checks that `stored`, found where `self` was looked for, means the same.
     pub(super) fn accept(&self, stored: &Self) -> Result<(), Error> {
-        let partition = || self.source.to_string();
         let foreign = |field, stored: String, wanted: String| {
             if stored == wanted {
                 return Ok(());
             }
-            Err(Error::Foreign { partition: partition(), field, stored, wanted })
+            Err(Error::Foreign { field, stored, wanted })
         };
         let changed = |field, stored: String, wanted: String| {
             if stored == wanted {
                 return Ok(());
             }
-            Err(Error::RuleChanged { partition: partition(), field, stored, wanted })
+            Err(Error::RuleChanged { field, stored, wanted })
         };
-        foreign("the source", stored.source.to_string(), partition())?;
+        foreign("the source", stored.source.to_string(), self.source.to_string())?;
         foreign("the output topic", stored.output_topic.clone(), self.output_topic.clone())?;
         changed("the key rule", stored.rule.clone(), self.rule.clone())?;
         changed("the hash", stored.hash.clone(), self.hash.clone())?;

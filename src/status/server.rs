@@ -84,13 +84,13 @@ impl Coded for Error {
     fn fix(&self) -> String {
         match self {
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-                "stop the process that has this port, or set another one in status.listen".into()
+                "stop the process that has this port, or set another one in `status.listen`".into()
             }
             Self::Listen { .. } => {
-                "set status.listen to an address of this machine and a port you may use".into()
+                "set `status.listen` to an address of this machine and a port you may use".into()
             }
             Self::Start { .. } => {
-                "raise the limits on threads and open files, or leave out status.listen".into()
+                "raise the limits on threads and open files, or set `status.listen` to `off`".into()
             }
         }
     }

@@ -66,10 +66,8 @@ codes! {
     TopicMissing = "E3001", exit 1, "a topic does not exist";
     TopicRecreated = "E3002", exit 1, "a topic was deleted and made again";
     PartitionCount = "E3003", exit 1, "the output has too few partitions";
-    PartitionCountChanged = "E3004", exit 1, "a topic's partition count changed";
     OffsetOutOfRange = "E3005", exit 1, "the resume offset is no longer in the source";
     OutputTruncated = "E3006", exit 1, "the output ends before the stored position";
-    OutputCannotCover = "E3007", exit 1, "the output cannot cover the window";
     TimestampType = "E3008", exit 1, "the output replaces record timestamps";
     SharedOutput = "E3009", exit 2, "several source partitions share an output partition";
     NoTopics = "E3010", exit 1, "no topic matches";

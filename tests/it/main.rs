@@ -7,6 +7,7 @@
 //! - `demo_real`: the demo of the real sink. Brings its own broker.
 //! - `sim`: the core against a simulated broker and disk, through thousands of seeds. Needs no
 //!   broker.
+//! - `golden`: the line a user sees for every error. Needs no broker.
 //! - `store`: the state under kills and damage. Needs no broker.
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `kafka_edge`: the Kafka room against a real broker.
@@ -32,6 +33,7 @@ mod cli;
 mod config;
 mod demo;
 mod demo_real;
+mod golden;
 mod harness;
 mod kafka_edge;
 mod kill_loop;

@@ -58,13 +58,13 @@ impl Rig {
 }
 
 #[test]
-fn a_record_over_the_limit_is_refused_with_its_size_and_place() {
+fn a_record_over_the_limit_is_refused_with_its_size_and_the_limit() {
     let mut rig = rig(1, &[b'x'; 12_000], |_| ());
     let Err(Refused::Record(error)) = rig.send(0) else { panic!("it was taken") };
     assert_eq!(error.code(), Code::RecordTooLarge);
     assert_eq!(
         error.to_string(),
-        "record of 12001 bytes at in/0, offset 0, is over the limit of 10000 bytes of topic `out`"
+        "with its 12001 bytes it is over the limit of 10000 bytes of topic `out`"
     );
     assert_eq!(rig.sink.in_flight(), 0, "a refused record gets no report");
 }
