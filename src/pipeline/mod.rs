@@ -7,8 +7,8 @@
 //!             take ◀─ store                  take threads, store thread, watch thread
 //! ```
 //!
-//! Other threads do what may take long: [`take`] opens a state and reads the output back,
-//! [`crate::checkpoint::StoreThread`] writes and syncs, [`watch`] reads what others wrote. They
+//! Other threads do what may take long: `take` opens a state and reads the output back,
+//! [`crate::checkpoint::StoreThread`] writes and syncs, `watch` reads what others wrote. They
 //! hand their results over and never touch a core that runs.
 
 mod context;

@@ -7,14 +7,14 @@
 //! Two narrow traits are the whole border, so that a test can stand in for the disk and fail or
 //! crash at any operation:
 //!
-//! * [`Shelf`]: the segments of one source partition, and the generation witness beside them.
-//! * [`Blocks`]: one segment: keys in order, changed in atomic batches that are durable on return.
+//! * `Shelf`: the segments of one source partition, and the generation witness beside them.
+//! * `Blocks`: one segment: keys in order, changed in atomic batches that are durable on return.
 //!
 //! Limits that keep sled safe, both checked by tests:
 //!
-//! * No value is longer than [`MAX_VALUE`]. sled writes a leaf (up to 17 values) as one item, and an
+//! * No value is longer than `MAX_VALUE`. sled writes a leaf (up to 17 values) as one item, and an
 //!   item above 128 KiB goes to a file of its own that sled never syncs.
-//! * No batch changes more than [`MAX_BATCH`] blocks. A batch holds a lock that every sled database
+//! * No batch changes more than `MAX_BATCH` blocks. A batch holds a lock that every sled database
 //!   of the process shares, so its length is what a look-up may have to wait.
 
 mod disk;
