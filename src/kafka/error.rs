@@ -445,6 +445,13 @@ pub(super) fn class(code: K) -> Class {
     }
 }
 
+impl Error {
+    /// What records are left with whose partition was given up before the broker answered.
+    pub(crate) fn given_up() -> Self {
+        Self::Delivery(Cause::text("their partition was left before the broker answered"))
+    }
+}
+
 impl Cause {
     pub(super) fn new(code: K, text: impl Into<String>) -> Self {
         Self { code: Some(code), text: text.into() }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::kafka::Source;
+use crate::kafka::{self, Source};
 use crate::words::{PartitionState, SourcePartition};
 
 use super::Error;
@@ -36,8 +36,13 @@ impl Flow {
         if !lost {
             self.last_commit(source, &slots);
         }
+        if self.outstanding(&slots) > 0 {
+            // This producer must not write them any more: somebody else is about to.
+            self.trouble.get_or_insert_with(kafka::Error::given_up);
+        }
         self.close(&slots);
-        drained.and(checkpointed)
+        // What the disk said weighs more: a drain cut short costs only a catch-up.
+        checkpointed.and(drained)
     }
 
     fn drain_limit(&self) -> Duration {
@@ -126,10 +131,7 @@ impl Flow {
     }
 
     fn close(&mut self, slots: &[u16]) {
-        let taking = slots
-            .iter()
-            .any(|slot| self.lanes.get_mut(*slot).is_some_and(|lane| lane.core.is_none()));
-        if taking && !self.taker.wait_for_all(Instant::now() + CANCEL_LIMIT) {
+        if !self.taker.wait_for(slots, Instant::now() + CANCEL_LIMIT) {
             tracing::warn!("a partition is left while it is still being taken");
         }
         for slot in slots {

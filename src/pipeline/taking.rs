@@ -1,5 +1,6 @@
 //! Lanes on their way to running: a few threads take partitions, others wait for their turn.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +38,10 @@ struct Finished {
 /// The threads that take partitions.
 #[derive(Debug)]
 pub(super) struct Taker {
-    running: usize,
+    /// Slot and life of every lane that a thread takes.
+    running: Vec<(u16, u8)>,
+    /// What came in while others were waited for.
+    early: VecDeque<Finished>,
     outbox: Sender<Finished>,
     done: Receiver<Finished>,
 }
@@ -45,40 +49,58 @@ pub(super) struct Taker {
 impl Taker {
     pub(super) fn new() -> Self {
         let (outbox, done) = bounded(THREADS);
-        Self { running: 0, outbox, done }
+        Self { running: Vec::new(), early: VecDeque::new(), outbox, done }
     }
 
     fn has_room(&self) -> bool {
-        self.running < THREADS
+        self.running.len() < THREADS
     }
 
     fn start(&mut self, slot: u16, life: u8, job: TakeJob) -> Result<(), Error> {
+        self.spawn(slot, life, move || job.perform())
+    }
+
+    fn spawn(
+        &mut self,
+        slot: u16,
+        life: u8,
+        perform: impl FnOnce() -> Result<Option<Taken>, Error> + Send + 'static,
+    ) -> Result<(), Error> {
         let outbox = self.outbox.clone();
         let work = move || {
-            let result = catch_unwind(AssertUnwindSafe(|| job.perform()))
+            let result = catch_unwind(AssertUnwindSafe(perform))
                 .unwrap_or(Err(Error::Broken(Broken("taking a partition panicked"))));
             // The pipeline is gone where nobody listens; then nobody waits for it either.
             drop(outbox.send(Finished { slot, life, result }));
         };
         std::thread::Builder::new().name("take".into()).spawn(work).map_err(Error::Thread)?;
-        self.running += 1;
+        self.running.push((slot, life));
         Ok(())
     }
 
     fn finished(&mut self) -> Option<Finished> {
+        if let Some(early) = self.early.pop_front() {
+            return Some(early);
+        }
         let finished = self.done.try_recv().ok()?;
-        self.running -= 1;
+        self.ended(&finished);
         Some(finished)
     }
 
-    /// Waits for every running thread, up to `deadline`; what they took is put away. Returns
-    /// whether none is left.
-    pub(super) fn wait_for_all(&mut self, deadline: Instant) -> bool {
-        while self.running > 0 {
-            if self.done.recv_deadline(deadline).is_err() {
-                return false;
+    fn ended(&mut self, finished: &Finished) {
+        self.running.retain(|lane| *lane != (finished.slot, finished.life));
+    }
+
+    /// Waits up to `deadline` for the threads that take these lanes; what they took is put away,
+    /// and what others took is kept. Returns whether none of theirs is left.
+    pub(super) fn wait_for(&mut self, slots: &[u16], deadline: Instant) -> bool {
+        self.early.retain(|finished| !slots.contains(&finished.slot));
+        while self.running.iter().any(|(slot, _)| slots.contains(slot)) {
+            let Ok(finished) = self.done.recv_deadline(deadline) else { return false };
+            self.ended(&finished);
+            if !slots.contains(&finished.slot) {
+                self.early.push_back(finished);
             }
-            self.running -= 1;
         }
         true
     }
@@ -224,4 +246,44 @@ fn try_again(lane: &mut Lane, error: &Error) {
     lane.board.set_stuck(crate::error::render(error));
     lane.start_anew();
     lane.phase = Phase::Waiting { until: Instant::now() + pause };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait_until_taken(taker: &Taker) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while taker.done.is_empty() {
+            assert!(Instant::now() < deadline, "the thread did not finish");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn waiting_for_a_lane_that_is_left_keeps_what_came_of_the_others() {
+        let mut taker = Taker::new();
+        taker.spawn(1, 1, || Ok(None)).expect("a thread");
+        wait_until_taken(&taker);
+        taker.spawn(2, 1, || Ok(None)).expect("a thread");
+        assert!(taker.wait_for(&[2], Instant::now() + Duration::from_secs(10)));
+        assert_eq!(taker.finished().map(|finished| finished.slot), Some(1));
+        assert!(taker.finished().is_none());
+        assert!(taker.running.is_empty());
+    }
+
+    #[test]
+    fn leaving_a_lane_does_not_wait_for_the_take_of_another() {
+        let mut taker = Taker::new();
+        let (go, wait) = bounded::<()>(1);
+        let held = move || {
+            drop(wait.recv());
+            Ok(None)
+        };
+        taker.spawn(1, 1, held).expect("a thread");
+        assert!(taker.wait_for(&[2], Instant::now()));
+        assert!(!taker.wait_for(&[1], Instant::now()));
+        drop(go);
+        assert!(taker.wait_for(&[1], Instant::now() + Duration::from_secs(10)));
+    }
 }
