@@ -3,7 +3,7 @@
 //! Pure: facts in, plan out. The carrying out is in [`super::take`].
 
 use crate::checkpoint::CommitNote;
-use crate::config::{OnMissingState, StartAt};
+use crate::config::{OnMissingState, StartAt, WindowClock};
 use crate::words::{Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId};
 
 /// How many output records are held in memory as replays to be met, at most: 64 bytes each.
@@ -45,6 +45,7 @@ pub(crate) struct Facts {
     pub(crate) output_id: Option<TopicId>,
     pub(crate) on_missing_state: OnMissingState,
     pub(crate) start: StartAt,
+    pub(crate) clock: WindowClock,
 }
 
 /// Which records of the output are read straight into the store.
@@ -75,6 +76,18 @@ pub(crate) struct Plan {
     pub(crate) high_mark: Timestamp,
     /// What the operator must know, if the answer is weaker than they may think.
     pub(crate) warning: Option<Warning>,
+}
+
+impl Plan {
+    /// Returns the latest time so far, once records up to time `loaded` were read back.
+    ///
+    /// Where everything was, records of any age may follow, and none of it is too old for them.
+    pub(crate) fn high_mark_after(&self, loaded: Timestamp) -> Timestamp {
+        match self.load {
+            Load::Everything => self.high_mark,
+            _ => self.high_mark.max(loaded),
+        }
+    }
 }
 
 /// Why a plan gives less than the whole promise, or did something unexpected.
@@ -115,7 +128,7 @@ pub(crate) enum Refusal {
 
 /// Decides how to take a partition.
 pub(crate) fn decide(facts: &Facts) -> Result<Plan, Refusal> {
-    let plan = match &facts.local {
+    let mut plan = match &facts.local {
         Local::Found(checkpoint) => with_checkpoint(facts, checkpoint)?,
         Local::Nothing => without_state(facts, Refusal::Missing)?,
         Local::Damaged => without_state(facts, Refusal::Damaged)?,
@@ -123,6 +136,10 @@ pub(crate) fn decide(facts: &Facts) -> Result<Plan, Refusal> {
     let resume = plan.resume;
     if resume.0 < facts.source.low || resume.0 > facts.source.high {
         return Err(Refusal::OutOfRange { resume });
+    }
+    if plan.load == Load::Window && facts.clock == WindowClock::Arrival {
+        // When a record arrived is not on the output, so no look-up by time finds the window.
+        plan.load = Load::Everything;
     }
     Ok(plan)
 }

@@ -36,6 +36,7 @@ fn facts(local: Local) -> Facts {
         output_id: Some(TopicId([2; 16])),
         on_missing_state: OnMissingState::Rebuild,
         start: StartAt::Earliest,
+        clock: WindowClock::Event,
     }
 }
 
@@ -181,4 +182,24 @@ fn a_rebuild_that_was_cut_short_is_done_again_and_still_meets_its_replays() {
     assert_eq!(plan.recover, Some(OutputPosition(600)));
     let alone = decide(&facts(cut)).expect("a plan");
     assert_eq!((alone.load, alone.recover), (Load::Everything, None));
+}
+
+#[test]
+fn what_is_read_back_whole_does_not_make_the_source_s_oldest_records_too_old() {
+    let plan = decide(&facts(Local::Nothing)).expect("a plan");
+    assert_eq!((plan.load, plan.resume), (Load::Everything, ResumeOffset(0)));
+    assert_eq!(plan.high_mark_after(Timestamp(1_000)), Timestamp::MIN);
+    let known = Facts { committed: committed(300, Some(200)), ..facts(Local::Nothing) };
+    let plan = decide(&known).expect("a plan");
+    assert_eq!(
+        (plan.load, plan.high_mark_after(Timestamp(1_000))),
+        (Load::Window, Timestamp(1_000))
+    );
+}
+
+#[test]
+fn a_window_of_arrival_times_is_not_looked_for_by_the_times_that_records_carry() {
+    let known = Facts { committed: committed(300, Some(200)), ..facts(Local::Nothing) };
+    let plan = decide(&Facts { clock: WindowClock::Arrival, ..known }).expect("a plan");
+    assert_eq!((plan.load, plan.recover), (Load::Everything, Some(OutputPosition(200))));
 }

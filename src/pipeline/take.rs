@@ -205,6 +205,7 @@ impl TakeJob {
             output_id: self.ids.1,
             on_missing_state: self.context.config.state.on_missing_state,
             start: self.context.config.source.start,
+            clock: self.context.config.rule(&self.partition.topic).clock,
         })
     }
 
@@ -303,7 +304,7 @@ impl TakeJob {
         let recover = plan.recover.unwrap_or(end);
         let mut high_mark = setup.high_mark;
         if let Some(from) = self.load_from(output, plan)? {
-            high_mark = high_mark.max(self.load(output, &setup, &seen, from, recover)?);
+            high_mark = plan.high_mark_after(self.load(output, &setup, &seen, from, recover)?);
         }
         let mut core = Core::new(Setup { high_mark, output: Some(recover), ..setup });
         self.recover(output, &mut core, &seen, recover, end)?;
