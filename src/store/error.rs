@@ -28,6 +28,9 @@ pub(crate) enum Error {
     Migration { step: u32, source: Box<Error> },
 }
 
+/// What sled says where a database is open already.
+pub(super) const BUSY: &str = "could not acquire lock";
+
 impl Error {
     pub(crate) fn io(
         what: &'static str,
@@ -78,6 +81,12 @@ impl Error {
         })
     }
 
+    /// Returns whether this process has not closed the database yet: it is whole, and in use.
+    pub(crate) fn is_busy(&self) -> bool {
+        // sled gives it no kind of its own.
+        self.io_source().is_some_and(|source| source.to_string().contains(BUSY))
+    }
+
     /// Returns whether the surroundings failed and not the state: no reason to set it aside.
     pub(crate) fn is_environment(&self) -> bool {
         const TOO_MANY_FILES: [i32; 2] = [23, 24]; // ENFILE, EMFILE
@@ -85,6 +94,10 @@ impl Error {
             matches!(source.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::Interrupted)
                 || source.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code))
         });
-        other || self.is_no_space() || self.is_unwritable() || matches!(self, Self::Poisoned)
+        other
+            || self.is_busy()
+            || self.is_no_space()
+            || self.is_unwritable()
+            || matches!(self, Self::Poisoned)
     }
 }

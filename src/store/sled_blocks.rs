@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::error::BUSY;
 use super::{Blocks, Change, Durability, Error, MAX_VALUE, Value, files};
 
 /// sled's own page cache, in bytes. Blocks are cached above it, so it holds little more than the
@@ -174,8 +175,7 @@ fn open_when_closed(dir: &Path) -> Result<sled::Db, Error> {
             .open();
         match opened {
             Err(sled::Error::Io(error))
-                if error.to_string().contains("could not acquire lock")
-                    && started.elapsed() < CLOSING =>
+                if error.to_string().contains(BUSY) && started.elapsed() < CLOSING =>
             {
                 std::thread::sleep(Duration::from_millis(5));
             }

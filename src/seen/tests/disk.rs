@@ -333,3 +333,15 @@ fn a_dropped_fdatasync_turns_the_power_cut_test_red() {
     assert!(!caught.status.success());
     assert!(String::from_utf8_lossy(&caught.stdout).contains("1 failed"));
 }
+
+#[test]
+fn a_state_that_this_process_still_has_open_is_not_taken_for_damaged() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = StateDir::open(&root.path().join("state")).unwrap();
+    let first = open(&dir);
+    first.seen.write(batch(10, &[(1, 5)])).unwrap();
+    let error = Seen::open(&dir, &identity(&dir), &options()).expect_err("it is in use");
+    assert!(!error.is_damage(), "{error:?}");
+    drop(first);
+    assert!(matches!(open(&dir).found, Found::Checkpoint(_)));
+}
