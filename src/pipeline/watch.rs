@@ -4,7 +4,7 @@
 //! back to the polling thread, which owns the cores.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -47,9 +47,10 @@ struct Asked {
     question: Question,
 }
 
-/// The thread's handle. The thread ends when this is dropped.
+/// The thread's handle. The thread ends soon after this is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
+    over: Arc<AtomicBool>,
     ask: Sender<Asked>,
     answers: Receiver<(u16, u64, Answer)>,
 }
@@ -58,11 +59,13 @@ impl Watch {
     pub(super) fn start(context: Arc<Context>) -> Result<Self, Error> {
         let (ask, asked) = bounded::<Asked>(QUEUE);
         let (outbox, answers) = bounded(QUEUE);
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
         let work = move || {
             let mut reader = None;
             for question in asked {
                 let (slot, birth) = (question.slot, question.birth);
-                if let Some(answer) = answer(&context, &mut reader, question)
+                if let Some(answer) = answer(&context, &mut reader, question, &ends)
                     && outbox.send((slot, birth, answer)).is_err()
                 {
                     return;
@@ -70,7 +73,7 @@ impl Watch {
             }
         };
         std::thread::Builder::new().name("watch".into()).spawn(work).map_err(Error::Thread)?;
-        Ok(Self { ask, answers })
+        Ok(Self { over, ask, answers })
     }
 
     /// Has a hole read. Until it is, the lane makes no checkpoint and does not go back: either
@@ -97,6 +100,12 @@ fn asked(lane: &Lane, question: Question) -> Asked {
         partition: lane.partition.clone(),
         topic: lane.route.output_topic.clone(),
         question,
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -143,7 +152,12 @@ fn take_in(lane: &mut Lane, mut hole: Hole, found: Vec<Written>) -> Result<(), E
     Ok(())
 }
 
-fn answer(context: &Context, reader: &mut Option<OutputReader>, asked: Asked) -> Option<Answer> {
+fn answer(
+    context: &Context,
+    reader: &mut Option<OutputReader>,
+    asked: Asked,
+    over: &AtomicBool,
+) -> Option<Answer> {
     let number = asked.partition.partition;
     match asked.question {
         Question::End { sent } => {
@@ -155,34 +169,31 @@ fn answer(context: &Context, reader: &mut Option<OutputReader>, asked: Asked) ->
             let arrival = context.clock.now();
             let mut found = Vec::new();
             let read = with_reader(context, reader, |r| {
-                let never = AtomicBool::new(false);
                 found.clear();
-                r.read(
-                    &asked.topic,
-                    number,
-                    hole.from,
-                    hole.to,
-                    &never,
-                    IDLE_LIMIT,
-                    &mut |record| {
-                        found.push(Written {
-                            offset: record.offset(),
-                            identity: keys.identify(record),
-                            timestamp: record.timestamp(),
-                            arrival,
-                        });
-                        true
-                    },
-                )
+                r.read(&asked.topic, number, hole.from, hole.to, over, IDLE_LIMIT, &mut |record| {
+                    found.push(Written {
+                        offset: record.offset(),
+                        identity: keys.identify(record),
+                        timestamp: record.timestamp(),
+                        arrival,
+                    });
+                    true
+                })
             });
             match read {
                 Ok(()) => return Some(Answer::Hole { hole, found }),
+                Err(error @ kafka::Error::OutputOutOfRange { .. }) => {
+                    // It will never be readable again, and the lane waits for an answer.
+                    let (partition, from, to) = (&asked.partition, hole.from.0, hole.to.0);
+                    tracing::error!(%partition, from, to, %error, "a hole is gone unread");
+                    return Some(Answer::Hole { hole, found: Vec::new() });
+                }
                 Err(error) => {
                     context.board.count_failure(Failure::CatchUp);
                     tracing::warn!(partition = %asked.partition, %error, "failed to read a hole");
                 }
             }
-            if context.control.stopping() {
+            if over.load(Ordering::Relaxed) {
                 return None;
             }
             std::thread::sleep(Duration::from_secs(1));
