@@ -64,8 +64,8 @@ impl Schedule {
         self.reported_slow
     }
 
-    /// Notes that the open one is durable; returns how long it took.
-    pub fn durable(&mut self, now: Instant) -> Duration {
+    /// Notes that the open one has ended, well or not; returns how long it took.
+    pub fn ended(&mut self, now: Instant) -> Duration {
         self.open_since.take().map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
@@ -116,7 +116,7 @@ mod tests {
         schedule.begun(start);
         schedule.ask();
         assert!(!schedule.due(start + Duration::from_secs(9), 99));
-        assert_eq!(schedule.durable(start + Duration::from_secs(9)), Duration::from_secs(9));
+        assert_eq!(schedule.ended(start + Duration::from_secs(9)), Duration::from_secs(9));
         assert!(schedule.due(start + Duration::from_secs(9), 0), "the request is still open");
     }
 

@@ -1,7 +1,7 @@
 //! The hot path: a record in, a delivery or nothing out; reports in, progress out.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::checkpoint::StoreThread;
 use crate::config::OnUndeliverable;
@@ -33,6 +33,8 @@ pub(super) struct Flow {
     pub(super) lease: Lease,
     /// An uncertain delivery: the producer must be thrown away and everything caught up.
     pub(super) trouble: Option<Error>,
+    /// A record had to wait for room, so everything else should be looked at again.
+    pub(super) waited: bool,
     reports: Vec<Report>,
 }
 
@@ -53,6 +55,7 @@ impl Flow {
             taker: Taker::new(),
             lease,
             trouble: None,
+            waited: false,
             reports: Vec::with_capacity(REPORTS),
         })
     }
@@ -95,7 +98,15 @@ impl Flow {
                     lane.sent += 1;
                     return Ok(());
                 }
-                Err(Refused::Full) => self.serve_reports(Duration::from_millis(5))?,
+                Err(Refused::Full) => {
+                    self.waited = true;
+                    if !self.lease.holds(Instant::now()) {
+                        // It ran out while there was no room: the partition may not be ours now.
+                        lane.phase = Phase::Rewinding;
+                        return Ok(());
+                    }
+                    self.serve_reports(Duration::from_millis(5))?;
+                }
                 Err(Refused::Fatal(error)) => {
                     self.context.board.count_failure(Failure::ProducerFatal);
                     self.trouble = Some(error.into());
@@ -147,7 +158,12 @@ impl Flow {
     pub(super) fn serve_reports(&mut self, wait: Duration) -> Result<(), Error> {
         let mut reports = std::mem::take(&mut self.reports);
         self.sink.reports(REPORTS, wait, &mut reports);
-        let result = reports.drain(..).try_for_each(|report| self.report(report));
+        let mut result = Ok(());
+        for report in reports.drain(..) {
+            // One that fails must not take the others with it: they are waited for.
+            let taken = self.report(report);
+            result = result.and(taken);
+        }
         self.reports = reports;
         result
     }
@@ -285,3 +301,7 @@ fn report_dead_letter(lane: &Lane, offset: RecordOffset, error: &kafka::Error) {
     let error = crate::error::render(error);
     tracing::warn!(%partition, offset = offset.0, error, "record goes to the dead-letter topic");
 }
+
+#[cfg(test)]
+#[path = "flow_tests.rs"]
+mod tests;

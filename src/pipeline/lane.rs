@@ -161,6 +161,11 @@ impl Lanes {
         self.get_mut(token.slot).filter(|lane| lane.life == token.life)
     }
 
+    /// Returns the lane that a checkpoint was begun for, if it is still held.
+    pub(super) fn of_birth(&mut self, birth: u64) -> Option<&mut Lane> {
+        self.iter_mut().find(|lane| lane.birth == birth)
+    }
+
     /// Returns the lane of a topic and partition. Quick where it is the one asked for last.
     pub(super) fn of(&mut self, topic: &str, partition: i32) -> Option<&mut Lane> {
         let is = |lane: &Option<Lane>| {

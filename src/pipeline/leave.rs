@@ -36,9 +36,9 @@ impl Flow {
         if !lost {
             self.last_commit(source, &slots);
         }
-        if self.outstanding(&slots) > 0 {
+        if self.lanes.iter().any(|lane| slots.contains(&lane.slot) && lane.outstanding > 0) {
             // This producer must not write them any more: somebody else is about to.
-            self.trouble.get_or_insert_with(kafka::Error::given_up);
+            self.trouble.get_or_insert_with(|| kafka::Error::given_up().into());
         }
         self.close(&slots);
         // What the disk said weighs more: a drain cut short costs only a catch-up.

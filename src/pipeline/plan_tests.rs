@@ -186,7 +186,8 @@ fn a_rebuild_that_was_cut_short_is_done_again_and_still_meets_its_replays() {
 
 #[test]
 fn what_is_read_back_whole_does_not_make_the_source_s_oldest_records_too_old() {
-    let plan = decide(&facts(Local::Nothing)).expect("a plan");
+    let output = Bounds { low: 0, high: REPLAYS_IN_MEMORY + 1 };
+    let plan = decide(&Facts { output, ..facts(Local::Nothing) }).expect("a plan");
     assert_eq!((plan.load, plan.resume), (Load::Everything, ResumeOffset(0)));
     assert_eq!(plan.high_mark_after(Timestamp(1_000)), Timestamp::MIN);
     let known = Facts { committed: committed(300, Some(200)), ..facts(Local::Nothing) };

@@ -68,8 +68,10 @@ impl Flow {
 
     pub(super) fn durable(&mut self, done: Done) -> Result<(), Error> {
         let Done { ticket, draft, took, result } = done;
-        let slot = u16::try_from(ticket).unwrap_or(u16::MAX);
-        let Some(lane) = self.lanes.get_mut(slot) else { return Ok(()) };
+        // A lane that was left while the disk was slow: its slot may be another partition's now.
+        let Some(lane) = self.lanes.of_birth(ticket) else { return Ok(()) };
+        let slow = lane.schedule.is_slow();
+        lane.schedule.ended(Instant::now());
         let stats = result.map_err(|source| {
             self.context.board.count_failure(Failure::Store);
             Error::PartitionState { partition: lane.partition.clone(), source }
@@ -77,8 +79,6 @@ impl Flow {
         if let Some(core) = &mut lane.core {
             core.checkpoint_durable(&draft.entries);
         }
-        let slow = lane.schedule.is_slow();
-        lane.schedule.durable(Instant::now());
         self.context.board.checkpointed(&lane.board, took, slow);
         let segments = u64::try_from(stats.segments).unwrap_or(u64::MAX);
         lane.board.set_store(stats.keys, stats.bytes_on_disk, segments);
@@ -180,7 +180,7 @@ fn begin(
     lane.schedule.begun(now);
     let expire_before = lane.window.keep_from(core.high_mark());
     let seen = std::sync::Arc::clone(seen);
-    let job = Job { ticket: u64::from(lane.slot), seen, draft, expire_before };
+    let job = Job { ticket: lane.birth, seen, draft, expire_before };
     store.submit(job).map_err(|_job| Broken("the store thread has ended"))?;
     Ok(())
 }

@@ -155,12 +155,17 @@ impl Pipeline {
         self.arrival = self.arrival.max(self.flow.context.clock.now());
         let arrival = self.arrival;
         let most = if open { RECORDS_PER_TURN } else { 1 };
-        let mut wait = if idle || !open { IDLE_WAIT } else { Duration::ZERO };
+        if !open {
+            // The source is polled for events; a record that comes along must not come at once.
+            self.flow.serve_reports(IDLE_WAIT)?;
+        }
+        let mut wait = if idle && open { IDLE_WAIT } else { Duration::ZERO };
         for taken in 0..most {
             let event = match self.source.poll(std::mem::take(&mut wait)) {
                 Polled::Record(record) => {
                     self.flow.record(&record, arrival)?;
-                    if self.flow.trouble.is_some() {
+                    let waited = std::mem::take(&mut self.flow.waited);
+                    if waited || self.flow.trouble.is_some() {
                         break;
                     }
                     continue;
