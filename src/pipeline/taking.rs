@@ -277,7 +277,7 @@ mod tests {
         let mut taker = Taker::new();
         let (go, wait) = bounded::<()>(1);
         let held = move || {
-            drop(wait.recv());
+            assert!(wait.recv().is_err(), "the other end is dropped");
             Ok(None)
         };
         taker.spawn(1, 1, held).expect("a thread");
