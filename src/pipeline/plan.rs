@@ -235,6 +235,13 @@ fn without_state(facts: &Facts, refusal: Refusal) -> Result<Plan, Refusal> {
     if lost && facts.on_missing_state == OnMissingState::Stop {
         return Err(refusal);
     }
+    // Damage is a trace of earlier work: where that ended is not known, so "latest" would skip.
+    if matches!(facts.local, Local::Damaged)
+        && facts.committed.is_none()
+        && facts.start == StartAt::Latest
+    {
+        return Err(refusal);
+    }
     let resume = match (&facts.committed, facts.start) {
         (Some(committed), _) => committed.offset,
         (None, StartAt::Earliest) => ResumeOffset(facts.source.low),

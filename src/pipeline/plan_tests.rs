@@ -204,3 +204,10 @@ fn a_window_of_arrival_times_is_not_looked_for_by_the_times_that_records_carry()
     let plan = decide(&Facts { clock: WindowClock::Arrival, ..known }).expect("a plan");
     assert_eq!((plan.load, plan.recover), (Load::Everything, Some(OutputPosition(200))));
 }
+
+#[test]
+fn a_damaged_state_without_a_committed_offset_never_starts_at_the_end() {
+    let base = Facts { start: StartAt::Latest, ..facts(Local::Damaged) };
+    assert_eq!(decide(&base), Err(Refusal::Damaged));
+    assert!(decide(&Facts { local: Local::Nothing, ..base }).is_ok());
+}

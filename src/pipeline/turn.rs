@@ -7,7 +7,7 @@ use crate::config::{Config, Membership, OnUndeliverable};
 use crate::kafka::{Closed, Polled, Sink, Source};
 use crate::seen::StateDir;
 use crate::window::Window;
-use crate::words::{Board, Failure, Mode, SourcePartition, Timestamp, WallClock};
+use crate::words::{Board, Failure, Mode, SourcePartition, Span, Timestamp, WallClock};
 
 use super::Error;
 use super::context::{Context, Control};
@@ -33,6 +33,9 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(20);
 
 /// How often lag and the like are published.
 const BOARD_EVERY: Duration = Duration::from_millis(250);
+
+/// Steps of the wall clock up to this long are waited out.
+const CLOCK_HOLD: Span = Span::from_ms(60_000);
 
 /// How long the group may take to tell committed offsets.
 const COMMITTED_TIMEOUT: Duration = Duration::from_secs(15);
@@ -107,7 +110,7 @@ impl Pipeline {
             housekept_at: now,
             board_at: now,
             quiet_at: now,
-            arrival: Timestamp::MIN,
+            arrival: Timestamp(0),
         })
     }
 
@@ -151,9 +154,7 @@ impl Pipeline {
 
     /// Takes records and events of the source. Returns whether there was nothing.
     fn read(&mut self, open: bool, idle: bool) -> Result<bool, Error> {
-        // The wall clock may step back; arrivals must not.
-        self.arrival = self.arrival.max(self.flow.context.clock.now());
-        let arrival = self.arrival;
+        let arrival = self.arrive();
         let most = if open { RECORDS_PER_TURN } else { 1 };
         if !open {
             // The source is polled for events; a record that comes along must not come at once.
@@ -180,6 +181,20 @@ impl Pipeline {
             return Ok(false);
         }
         Ok(false)
+    }
+
+    /// Returns the wall clock, which small steps back do not turn back: arrivals stay in order.
+    ///
+    /// A large step is taken, so that a clock that was wrong once does not stand still.
+    fn arrive(&mut self) -> Timestamp {
+        let now = self.flow.context.clock.now();
+        let back = self.arrival.distance(now);
+        if now < self.arrival && back > CLOCK_HOLD {
+            tracing::warn!(%back, "the wall clock stepped back");
+            self.arrival = now;
+        }
+        self.arrival = self.arrival.max(now);
+        self.arrival
     }
 
     fn event(&mut self, event: Event) -> Result<(), Error> {
