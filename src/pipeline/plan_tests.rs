@@ -204,3 +204,12 @@ fn a_window_of_arrival_times_is_not_looked_for_by_the_times_that_records_carry()
     let plan = decide(&Facts { clock: WindowClock::Arrival, ..known }).expect("a plan");
     assert_eq!((plan.load, plan.recover), (Load::Everything, Some(OutputPosition(200))));
 }
+
+#[test]
+fn an_offset_that_somebody_moved_back_is_told_and_not_followed() {
+    let moved = Some(Committed { offset: ResumeOffset(300), note: None });
+    let plan = decide(&Facts { committed: moved, ..found(500, 400) }).expect("a plan");
+    assert_eq!((plan.resume, plan.warning), (ResumeOffset(500), Some(Warning::GroupBehind)));
+    let ours = decide(&Facts { committed: committed(300, Some(200)), ..found(500, 400) });
+    assert_eq!(ours.expect("a plan").warning, None);
+}
