@@ -557,10 +557,13 @@ impl Source {
         offset: ResumeOffset,
         timeout: Duration,
     ) -> Result<(), Error> {
+        /// How long the client may take to start a partition, before it is taken to have stopped.
+        const STARTS_WITHIN: Duration = Duration::from_millis(100);
         let start = Instant::now();
+        let mut started_anew = false;
         loop {
             let to = list([(&*partition.topic, partition.partition, Offset::Offset(offset.0))])?;
-            let left = timeout.saturating_sub(start.elapsed());
+            let left = timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
             let moved = self
                 .consumer()?
                 .client
@@ -570,10 +573,15 @@ impl Source {
             drop(moved);
             match refused {
                 None => return Ok(()),
-                // The client has not started the partition yet.
+                // The client has not started the partition yet, or has stopped it for good: it
+                // does so where the number the partition was taken at is not in the source.
                 Some(RDKafkaErrorCode::State | RDKafkaErrorCode::PreviousInProgress)
                     if start.elapsed() < timeout =>
                 {
+                    if start.elapsed() >= STARTS_WITHIN && !started_anew {
+                        self.start_anew(partition, offset)?;
+                        started_anew = true;
+                    }
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Some(code) => {
@@ -584,6 +592,17 @@ impl Source {
                 }
             }
         }
+    }
+
+    /// Gives a partition up and takes it again at `offset`: the only way to start one that the
+    /// client has stopped. The group does not see it.
+    fn start_anew(&self, partition: &SourcePartition, offset: ResumeOffset) -> Result<(), Error> {
+        let client = &self.consumer()?.client;
+        let again = list([(&*partition.topic, partition.partition, Offset::Offset(offset.0))])?;
+        client
+            .incremental_unassign(&again)
+            .and_then(|()| client.incremental_assign(&again))
+            .map_err(|error| failed("take a partition again", error))
     }
 
     fn commit_outcome(&self, event: &Event) -> Result<(), Error> {

@@ -276,6 +276,11 @@ fn judge(
         Ok(Verdict::Deliver(sequence)) => Ok(Some((sequence, false))),
         Ok(Verdict::DeadLetter(sequence)) => Ok(Some((sequence, true))),
         Ok(Verdict::Suppress(_)) => Ok(None),
+        // A checkpoint has just failed; its own words come from the store thread.
+        Err(crate::seen::Error::Poisoned) if lane.schedule.is_open() => {
+            lane.phase = Phase::Rewinding;
+            Ok(None)
+        }
         Err(source) => Err(Error::PartitionState { partition: lane.partition.clone(), source }),
     }
 }

@@ -98,6 +98,7 @@ impl Case {
             board,
             tries: 0,
             uncertain: false,
+            reopen: false,
         });
         added.expect("there is room").slot
     }

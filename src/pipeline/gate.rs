@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::kafka::{self, Source};
 use crate::words::Code;
 
+use super::Error;
 use super::flow::Flow;
 use super::lane::Phase;
 
@@ -100,8 +101,8 @@ impl Gate {
         flow: &mut Flow,
         source: &mut Source,
         now: Instant,
-    ) -> Result<bool, kafka::Error> {
-        let why = self.why(flow, now);
+    ) -> Result<bool, Error> {
+        let why = self.why(flow, now)?;
         if why != self.closed {
             tell(self.closed.as_ref(), why.as_ref());
             self.closed = why;
@@ -118,33 +119,29 @@ impl Gate {
         Ok(false)
     }
 
-    fn why(&mut self, flow: &Flow, now: Instant) -> Option<Closed> {
-        if !flow.lease.holds(now) {
-            return Some(Closed::NoLease { group: flow.context.config.source.group.clone() });
+    fn why(&mut self, flow: &Flow, now: Instant) -> Result<Option<Closed>, Error> {
+        // With nothing to send there is no need of a lease, and nothing to renew it by.
+        let running = flow.lanes.iter().any(|lane| lane.is_running());
+        if running && !flow.lease.holds(now) {
+            let group = flow.context.config.source.group.clone();
+            return Ok(Some(Closed::NoLease { group }));
         }
-        if self.is_space_short(flow, now) {
+        if self.is_space_short(flow, now)? {
             let state = &flow.context.config.state;
-            return Some(Closed::NoSpace {
-                dir: state.dir.clone(),
-                min_free: state.min_free_bytes,
-            });
+            let (dir, min_free) = (state.dir.clone(), state.min_free_bytes);
+            return Ok(Some(Closed::NoSpace { dir, min_free }));
         }
-        (!flow.has_room()).then_some(Closed::Full)
+        Ok((!flow.has_room()).then_some(Closed::Full))
     }
 
-    fn is_space_short(&mut self, flow: &Flow, now: Instant) -> bool {
-        if self.space_looked_at.is_some_and(|at| now.duration_since(at) < SPACE_EVERY) {
-            return self.space_short;
+    fn is_space_short(&mut self, flow: &Flow, now: Instant) -> Result<bool, Error> {
+        if self.space_looked_at.is_none_or(|at| now.duration_since(at) >= SPACE_EVERY) {
+            self.space_looked_at = Some(now);
+            // A disk that does not tell is gone, and so is what is durable.
+            let free = flow.context.state.free_bytes()?;
+            self.space_short = free < flow.context.config.state.min_free_bytes;
         }
-        self.space_looked_at = Some(now);
-        self.space_short = match flow.context.state.free_bytes() {
-            Ok(free) => free < flow.context.config.state.min_free_bytes,
-            Err(error) => {
-                tracing::warn!(%error, "failed to read the free space of the state's disk");
-                true
-            }
-        };
-        self.space_short
+        Ok(self.space_short)
     }
 
     fn set_paused(

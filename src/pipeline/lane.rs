@@ -74,6 +74,8 @@ pub(super) struct Lane {
     pub(super) tries: u32,
     /// Our producer's last requests for it had no answer.
     pub(super) uncertain: bool,
+    /// A write of its state failed for want of space: it must be opened anew.
+    pub(super) reopen: bool,
 }
 
 impl Lane {

@@ -105,6 +105,8 @@ pub(crate) enum Warning {
     OutputTrimmed,
     /// The group is ahead of the state, and not by our doing; the state decides.
     GroupAhead,
+    /// The group is behind the state, and not by our doing; the state decides.
+    GroupBehind,
 }
 
 /// Why a partition cannot be taken.
@@ -175,6 +177,12 @@ fn with_checkpoint(facts: &Facts, checkpoint: &Checkpoint) -> Result<Plan, Refus
             }
             None => plan.warning = Some(Warning::GroupAhead),
         }
+    }
+    // Our own commits carry a note; after a crash one of them may be behind.
+    let moved_back =
+        |committed: &&Committed| committed.note.is_none() && committed.offset < checkpoint.resume;
+    if facts.committed.as_ref().filter(moved_back).is_some() {
+        plan.warning.get_or_insert(Warning::GroupBehind);
     }
     Ok(plan)
 }

@@ -211,3 +211,12 @@ fn a_damaged_state_without_a_committed_offset_never_starts_at_the_end() {
     assert_eq!(decide(&base), Err(Refusal::Damaged));
     assert!(decide(&Facts { local: Local::Nothing, ..base }).is_ok());
 }
+
+#[test]
+fn an_offset_that_somebody_moved_back_is_told_and_not_followed() {
+    let moved = Some(Committed { offset: ResumeOffset(300), note: None });
+    let plan = decide(&Facts { committed: moved, ..found(500, 400) }).expect("a plan");
+    assert_eq!((plan.resume, plan.warning), (ResumeOffset(500), Some(Warning::GroupBehind)));
+    let ours = decide(&Facts { committed: committed(300, Some(200)), ..found(500, 400) });
+    assert_eq!(ours.expect("a plan").warning, None);
+}

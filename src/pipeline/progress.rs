@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use crate::checkpoint::{Done, Job};
 use crate::engine::Broken;
 use crate::kafka::{self, Source};
-use crate::words::{Failure, Timestamp};
+use crate::words::{Code, Coded, Failure, Timestamp};
 
 use super::Error;
 use super::flow::Flow;
-use super::lane::Lane;
+use super::lane::{Lane, Phase};
 
 /// A commit without an answer is given up after this long, and sent again.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,10 +72,14 @@ impl Flow {
         let Some(lane) = self.lanes.of_birth(ticket) else { return Ok(()) };
         let slow = lane.schedule.is_slow();
         lane.schedule.ended(Instant::now());
-        let stats = result.map_err(|source| {
-            self.context.board.count_failure(Failure::Store);
-            Error::PartitionState { partition: lane.partition.clone(), source }
-        })?;
+        let stats = match result {
+            Ok(stats) => stats,
+            Err(source) => {
+                self.context.board.count_failure(Failure::Store);
+                let source = Error::PartitionState { partition: lane.partition.clone(), source };
+                return open_again(lane, source);
+            }
+        };
         if let Some(core) = &mut lane.core {
             core.checkpoint_durable(&draft.entries);
         }
@@ -151,6 +155,21 @@ impl Flow {
             lane.uncommitted = lane.durable.is_some();
         }
     }
+}
+
+/// A full disk can be cleared while we run: the partition goes back to what is durable, and on
+/// once there is room. Any other failure is final.
+fn open_again(lane: &mut Lane, error: Error) -> Result<(), Error> {
+    let held = matches!(lane.phase, Phase::Running | Phase::Rewinding);
+    if !held || error.code() != Code::StateNoSpace {
+        return Err(error);
+    }
+    let partition = &lane.partition;
+    tracing::warn!(%partition, error = crate::error::render(&error), "waiting for room");
+    lane.board.set_stuck(crate::error::render(&error));
+    lane.phase = Phase::Rewinding;
+    lane.reopen = true;
+    Ok(())
 }
 
 /// Begins a checkpoint, unless nothing has changed since the last one.

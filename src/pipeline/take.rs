@@ -272,6 +272,10 @@ impl TakeJob {
             Some(Warning::GroupAhead) => {
                 "the group's offset was moved ahead by others: resuming where the state says"
             }
+            Some(Warning::GroupBehind) => {
+                "the group's offset was moved back by others: resuming where the state says, since \
+                 what lies below it was forwarded"
+            }
         };
         let (partition, output) = (&self.partition, &self.output_topic);
         tracing::warn!(%partition, output, resume = plan.resume.0, "{text}");

@@ -27,6 +27,9 @@ const SEEK_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest pause between two tries.
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
+/// How long a state that found no room is left alone.
+const REOPEN_AFTER: Duration = Duration::from_secs(1);
+
 /// What came of a take.
 #[derive(Debug)]
 struct Finished {
@@ -225,6 +228,12 @@ fn run(lane: &mut Lane, taken: Taken, source: &mut Source, gate_open: bool) -> R
 fn rewind(lane: &mut Lane, source: &mut Source) -> Result<(), Error> {
     source.pause(&lane.partition)?;
     lane.start_anew();
+    if std::mem::take(&mut lane.reopen) {
+        // The state takes no more calls; what is durable is read from the disk again.
+        (lane.core, lane.seen) = (None, None);
+        lane.phase = Phase::Waiting { until: Instant::now() + REOPEN_AFTER };
+        return Ok(());
+    }
     if let Some(core) = &mut lane.core {
         let resume = core.rewind();
         tracing::info!(partition = %lane.partition, resume = resume.0, "going back to catch up");
@@ -235,7 +244,7 @@ fn rewind(lane: &mut Lane, source: &mut Source) -> Result<(), Error> {
 
 /// Returns whether a failure to take a partition may pass by itself.
 fn is_passing(error: &Error) -> bool {
-    matches!(error.code(), Code::BrokerUnreachable | Code::CatchUpStuck)
+    matches!(error.code(), Code::BrokerUnreachable | Code::CatchUpStuck | Code::StateNoSpace)
 }
 
 fn try_again(lane: &mut Lane, error: &Error) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::{Config, TopicSelection};
 use crate::kafka::{Cluster, Sink, TimestampType, TopicFacts};
-use crate::words::SourcePartition;
+use crate::words::{SourcePartition, Span};
 
 use super::Error;
 use super::lane::Route;
@@ -79,6 +79,16 @@ impl Topics {
         Ok((limits.iter().min().copied(), limits.iter().max().copied()))
     }
 
+    /// Warns where a lost state could not be rebuilt from the output in full.
+    pub(super) fn warn_of_short_memory(&self, config: &Config, topic: &str) -> Result<(), Error> {
+        let output = config.output_topic(topic);
+        let facts = described(self.output(), "output", &output)?;
+        if let Some(why) = short_memory(&facts, config.rule(topic).window) {
+            tracing::warn!(output, "after a loss of the state, keys may be forwarded again: {why}");
+        }
+        Ok(())
+    }
+
     /// Checks that a source topic can be forwarded, and says where to.
     pub(super) fn route(
         &mut self,
@@ -117,6 +127,41 @@ impl Topics {
     }
 }
 
+/// Returns why an output cannot be read back over one window, if so.
+fn short_memory(output: &TopicFacts, window: Span) -> Option<&'static str> {
+    let compacted = output.cleanup_policy.as_ref().is_some_and(|way| way.contains("compact"));
+    if compacted {
+        return Some("`cleanup.policy` compacts it; set it to `delete`");
+    }
+    let short = output.retention_ms.is_some_and(|kept| kept >= 0 && kept < window.as_ms());
+    short.then_some("`retention.ms` is less than `dedup.window`; raise it to the window")
+}
+
 fn described(cluster: &Cluster, role: &'static str, topic: &str) -> Result<TopicFacts, Error> {
     cluster.topic(topic)?.ok_or_else(|| Error::TopicMissing { role, topic: topic.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(cleanup_policy: &str, retention_ms: i64) -> TopicFacts {
+        TopicFacts {
+            partitions: 1,
+            id: None,
+            timestamp_type: None,
+            max_message_bytes: None,
+            cleanup_policy: Some(cleanup_policy.to_owned()),
+            retention_ms: Some(retention_ms),
+        }
+    }
+
+    #[test]
+    fn an_output_that_forgets_within_the_window_is_told() {
+        let window = Span::from(Duration::from_secs(60));
+        assert_eq!(short_memory(&output("delete", 60_000), window), None);
+        assert_eq!(short_memory(&output("delete", -1), window), None);
+        assert!(short_memory(&output("delete", 59_999), window).is_some());
+        assert!(short_memory(&output("compact,delete", -1), window).is_some());
+    }
 }

@@ -1,5 +1,6 @@
 //! The loop of the polling thread, turn by turn.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,12 @@ use super::context::{Context, Control};
 use super::flow::Flow;
 use super::gate::Gate;
 use super::keys::Keys;
-use super::lane::{Lane, Phase};
+use super::lane::{Lane, Phase, Route};
 use super::lease::Lease;
 use super::plan::Committed;
 use super::progress::Commits;
 use super::topics::Topics;
-use super::watch::QUIET_EVERY;
+use super::watch::{QUIET_EVERY, TOPICS_EVERY};
 use crate::checkpoint::{CommitNote, Schedule};
 
 /// How many records are taken between two looks at everything else.
@@ -67,6 +68,7 @@ struct Pipeline {
     board_at: Instant,
     quiet_at: Instant,
     arrival: Timestamp,
+    topics_at: Instant,
 }
 
 impl Pipeline {
@@ -82,6 +84,7 @@ impl Pipeline {
         let dead_letter = dead_letter.as_ref().map(|topic| sink.target(topic)).transpose()?;
         for topic in &sources {
             topics.route(&config, &mut sink, topic)?;
+            topics.warn_of_short_memory(&config, topic)?;
         }
         let mut source = Source::connect(&config)?;
         let lease = match config.source.membership {
@@ -111,6 +114,7 @@ impl Pipeline {
             board_at: now,
             quiet_at: now,
             arrival: Timestamp(0),
+            topics_at: now,
         })
     }
 
@@ -149,7 +153,22 @@ impl Pipeline {
                 self.flow.watch.ask_end(lane);
             }
         }
+        if now.duration_since(self.topics_at) >= TOPICS_EVERY {
+            self.topics_at = now;
+            self.ask_topics();
+        }
         Ok(())
+    }
+
+    /// Asks once for each topic: one lane of it is enough.
+    fn ask_topics(&self) {
+        let running: Vec<_> = self.flow.lanes.iter().filter(|lane| lane.is_running()).collect();
+        for (at, lane) in running.iter().enumerate() {
+            let topic = &lane.partition.topic;
+            if !running.iter().take(at).any(|earlier| earlier.partition.topic == *topic) {
+                self.flow.watch.ask_topics(lane);
+            }
+        }
     }
 
     /// Takes records and events of the source. Returns whether there was nothing.
@@ -219,12 +238,21 @@ impl Pipeline {
         self.flow.lease.renew(now);
         let committed = self.committed(partitions)?;
         let boards = self.flow.context.board.assign(partitions);
-        let accepted: Vec<_> = partitions.iter().map(|p| (p.clone(), None)).collect();
+        // Mostly right, and always nearer than nothing: it spares a move.
+        let likely = committed.iter().map(|c| c.as_ref().map(|c| c.offset));
+        let accepted: Vec<_> = partitions.iter().cloned().zip(likely).collect();
         self.source.accept(&accepted)?;
+        // The brokers are asked once for each topic: this thread must come back to polling.
+        let mut routes: BTreeMap<Arc<str>, Route> = BTreeMap::new();
         for ((partition, committed), board) in partitions.iter().zip(committed).zip(boards) {
             tracing::info!(%partition, "assigned");
             let config = &self.flow.context.config;
-            let route = self.topics.route(config, &mut self.flow.sink, &partition.topic)?;
+            let topic = &partition.topic;
+            let route = match routes.get(topic) {
+                Some(route) => route.clone(),
+                None => self.topics.route(config, &mut self.flow.sink, topic)?,
+            };
+            routes.insert(Arc::clone(topic), route.clone());
             let rule = config.rule(&partition.topic);
             let keys = Keys::new(rule, self.flow.context.state.secret());
             let window = Window::new(rule);
@@ -252,6 +280,7 @@ impl Pipeline {
                 board,
                 tries: 0,
                 uncertain: false,
+                reopen: false,
             });
             if added.is_none() {
                 return Err(crate::engine::Broken("too many partitions for one instance").into());
@@ -274,6 +303,10 @@ impl Pipeline {
 
     fn revoked(&mut self, partitions: &[SourcePartition], lost: bool) -> Result<(), Error> {
         tracing::info!(partitions = partitions.len(), lost, "revoked");
+        if lost {
+            // Until the group speaks again, nobody knows what is ours.
+            self.flow.context.board.set_unassigned();
+        }
         let left = self.flow.leave(&mut self.source, partitions, lost);
         let released = self.source.release(partitions);
         match left {

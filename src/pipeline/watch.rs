@@ -3,6 +3,7 @@
 //! One thread with a reader of its own, so that the flow never waits for it. What it finds goes
 //! back to the polling thread, which owns the cores.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,14 +11,14 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::engine::{Broken, Hole, Written};
-use crate::kafka::{self, OutputReader};
-use crate::words::{Failure, OutputPosition, SourcePartition};
+use crate::kafka::{self, Cluster, OutputReader};
+use crate::words::{Failure, OutputPosition, SourcePartition, TopicId};
 
 use super::Error;
 use super::context::Context;
 use super::flow::Flow;
 use super::keys::Keys;
-use super::lane::Lane;
+use super::lane::{Lane, Phase};
 use super::take::{IDLE_LIMIT, REQUEST_TIMEOUT, report_repeat};
 
 /// How many questions may wait.
@@ -26,16 +27,28 @@ const QUEUE: usize = 4_096;
 /// How often a lane that sends nothing asks for the output's end.
 pub(super) const QUIET_EVERY: Duration = Duration::from_secs(5);
 
+/// How often it is looked up whether a topic is still the same one.
+pub(super) const TOPICS_EVERY: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 enum Question {
     Hole { hole: Hole, keys: Box<Keys> },
     End { sent: u64 },
+    Topics,
 }
 
 #[derive(Debug)]
 enum Answer {
+    Topics { source: Topic, output: Topic },
     Hole { hole: Hole, found: Vec<Written> },
     End { sent: u64, end: OutputPosition },
+}
+
+/// What the brokers say of a topic by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Topic {
+    Gone,
+    There(Option<TopicId>),
 }
 
 #[derive(Debug)]
@@ -91,6 +104,12 @@ impl Watch {
         // Asked again soon; one that finds no room is not missed.
         drop(self.ask.try_send(asked(lane, Question::End { sent: lane.sent })));
     }
+
+    /// Has it looked up whether the lane's topics are still the ones it was taken with.
+    pub(super) fn ask_topics(&self, lane: &Lane) {
+        // Asked again soon; one that finds no room is not missed.
+        drop(self.ask.try_send(asked(lane, Question::Topics)));
+    }
 }
 
 fn asked(lane: &Lane, question: Question) -> Asked {
@@ -127,14 +146,57 @@ impl Flow {
                     }
                 }
                 Answer::End { .. } => {}
+                Answer::Topics { source, output } => {
+                    let topic = std::sync::Arc::clone(&lane.partition.topic);
+                    let of_topic = |lane: &&mut Lane| lane.partition.topic == topic;
+                    for lane in self.lanes.iter_mut().filter(of_topic) {
+                        let dir = self.context.state.partition_dir(&lane.partition);
+                        compare(lane, source, output, dir)?;
+                    }
+                }
             }
         }
         Ok(())
     }
 }
 
+/// Compares the topics of now with those the lane was taken with. The client goes on in a topic
+/// that was made again as if nothing had happened: on a source it leaves out all that lies below
+/// the old offset.
+fn compare(lane: &mut Lane, source: Topic, output: Topic, dir: PathBuf) -> Result<(), Error> {
+    let topic = lane.partition.topic.to_string();
+    if source == Topic::Gone {
+        return Err(Error::TopicMissing { role: "source", topic });
+    }
+    if output == Topic::Gone {
+        return Err(Error::TopicMissing { role: "output", topic: lane.route.output_topic.clone() });
+    }
+    if is_other(lane.route.source_id, source) {
+        let partition = lane.partition.clone();
+        return Err(Error::Recreated { partition, which: "source", topic, dir });
+    }
+    if lane.is_running()
+        && is_other(lane.route.output_id, output)
+        && let Topic::There(id) = output
+    {
+        // What was confirmed is gone with the old one. Taking the partition anew finds that out.
+        lane.route.output_id = id;
+        lane.reopen = true;
+        lane.phase = Phase::Rewinding;
+    }
+    Ok(())
+}
+
+fn is_other(taken_with: Option<TopicId>, now: Topic) -> bool {
+    matches!((taken_with, now), (Some(then), Topic::There(Some(now))) if then != now)
+}
+
 /// Shows the core what somebody else wrote.
 fn take_in(lane: &mut Lane, mut hole: Hole, found: Vec<Written>) -> Result<(), Error> {
+    if lane.reopen {
+        // The state takes no calls. What is durable lies below the hole, so catching up reads it.
+        return Ok(());
+    }
     let (Some(core), Some(seen)) = (&mut lane.core, &lane.seen) else { return Ok(()) };
     let partition = &lane.partition;
     if !found.is_empty() {
@@ -160,6 +222,8 @@ fn answer(
 ) -> Option<Answer> {
     let number = asked.partition.partition;
     match asked.question {
+        // Asked again soon.
+        Question::Topics => topics(context, &asked).ok(),
         Question::End { sent } => {
             let bounds = with_reader(context, reader, |r| r.bounds(&asked.topic, number));
             // Asked again soon.
@@ -199,6 +263,30 @@ fn answer(
             std::thread::sleep(Duration::from_secs(1));
         },
     }
+}
+
+/// Asks the brokers for the topics of a lane.
+fn topics(context: &Context, asked: &Asked) -> Result<Answer, kafka::Error> {
+    let config = &context.config;
+    let source = Cluster::connect(config, REQUEST_TIMEOUT)?;
+    let elsewhere = match config.sink.bootstrap_servers {
+        Some(_) => Some(Cluster::connect_to_output(config, REQUEST_TIMEOUT)?),
+        None => None,
+    };
+    let output = look_up(elsewhere.as_ref().unwrap_or(&source), &asked.topic)?;
+    let source = look_up(&source, &asked.partition.topic)?;
+    Ok(Answer::Topics { source, output })
+}
+
+fn look_up(cluster: &Cluster, topic: &str) -> Result<Topic, kafka::Error> {
+    /// A broker that has just started may not know its topics yet.
+    const ONCE_MORE_AFTER: Duration = Duration::from_secs(1);
+    let mut found = cluster.topic(topic)?;
+    if found.is_none() {
+        std::thread::sleep(ONCE_MORE_AFTER);
+        found = cluster.topic(topic)?;
+    }
+    Ok(found.map_or(Topic::Gone, |facts| Topic::There(facts.id)))
 }
 
 /// Uses the reader, making it first if there is none; after a failure it is made anew next time.

@@ -355,3 +355,28 @@ fn a_plaintext_listener_asked_for_tls_is_explained_within_seconds() {
     assert!(cause.contains("ssl"), "{cause}");
     assert!(start.elapsed() < SOON + Duration::from_secs(5));
 }
+
+#[test]
+fn a_partition_taken_at_an_offset_that_is_gone_begins_where_it_is_told_to() {
+    needs_broker!();
+    let topic = topic("gone", 1, &[]);
+    write(&writer(&[]), &topic, 0, 100);
+    Admin::of(broker::shared()).delete_records(&topic, 0, 60);
+    let mut config = config(&topic, "");
+    config.source.membership = Membership::Alone;
+    let partition = SourcePartition::new(topic.as_str(), 0);
+    let mut source = Source::connect(&config).expect("good settings");
+    source.assign_alone(vec![partition.clone()]);
+    until(&mut source, |polled| matches!(polled, Polled::Assigned(_)).then_some(()));
+    source.accept(&[(partition.clone(), None)]).expect("taken");
+    // A pause is no promise: the client may have asked for records before.
+    source.resume(&partition).expect("resumed");
+    let start = Instant::now();
+    while source.transient_errors() == 0 {
+        let polled = source.poll(Duration::from_millis(10));
+        assert!(matches!(polled, Polled::Nothing), "{polled:?}");
+        assert!(start.elapsed() < SOON, "the client never noticed that offset 0 is gone");
+    }
+    source.begin(&partition, ResumeOffset(60), SOON).expect("begun");
+    assert_eq!(offsets(&mut source, 40), (60..100).collect::<Vec<_>>());
+}

@@ -12,6 +12,7 @@
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `kafka_edge`: the Kafka room against a real broker.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
+//! - `faults`: what happens to disks, topics, groups and brokers in production.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
 //! - `rebalance`: partitions that move between two instances.
 //! - `topics`: topics that are missing, made again, too small or too few.
@@ -33,6 +34,7 @@ mod cli;
 mod config;
 mod demo;
 mod demo_real;
+mod faults;
 mod golden;
 mod harness;
 mod kafka_edge;

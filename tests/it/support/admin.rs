@@ -106,6 +106,20 @@ impl Admin {
         });
     }
 
+    /// Deletes the records of a partition below `before`, as retention would.
+    pub(crate) fn delete_records(&self, topic: &str, partition: i32, before: i64) {
+        let mut list = TopicPartitionList::new();
+        let offset = Offset::Offset(before);
+        list.add_partition_offset(topic, partition, offset).expect("a valid offset");
+        let results = block_on(self.client.delete_records(&list, &options()));
+        for element in results.expect("the broker answers").elements() {
+            element.error().expect("the records are deleted");
+        }
+        until("the records to be gone", ASK, || {
+            (self.watermarks(topic, partition).0 >= before).then_some(())
+        });
+    }
+
     /// Sets one setting of a topic; the others go back to their defaults.
     pub(crate) fn set_topic(&self, topic: &str, setting: &str, value: &str) {
         let change = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(setting, value);

@@ -25,6 +25,12 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// A record of partition 0 with a small key and value.
+    pub(crate) fn small() -> Self {
+        let (key, value) = (Some(b"small".to_vec()), Some(b"value".to_vec()));
+        Self { partition: 0, key, value, headers: Vec::new(), timestamp: now_ms() }
+    }
+
     /// A record of partition 0 with the key `large` and a value that no codec makes small.
     pub(crate) fn incompressible(bytes: u32) -> Self {
         let value = (0..bytes).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
