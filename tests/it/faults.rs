@@ -125,3 +125,24 @@ fn an_output_that_is_made_again_under_way_is_noticed_and_served_anew() {
     let fresh = read_all(&stage.address, &stage.output, 0);
     assert_eq!(fresh.len(), 1_500, "each new record is on the new output once");
 }
+
+#[test]
+fn a_disk_that_fills_up_under_way_is_waited_for_and_costs_nothing() {
+    needs_broker!();
+    let stage = Stage::set(shared(), "full", 2);
+    let home = stage.home();
+    let writer = SteadyWriter::start(stage.writer(seed("full")), 20_000, 2_000);
+    let mut sink = Sink::start(&home);
+    sink.await_phase(Phase::Commit, STEADY_WITHIN);
+    sink.limit_files(Some(4_096));
+    let waits = try_until(STEADY_WITHIN, || {
+        (sink.has_ended() || sink.stderr().contains("error[E5009]")).then_some(())
+    });
+    assert!(waits.is_some() && !sink.has_ended(), "it told:\n{}", sink.stderr());
+    until("the program to be unready", STEADY_WITHIN, || (!sink.is_ready()).then_some(()));
+    sink.limit_files(None);
+    writer.finish();
+    stage.await_drained(&mut sink);
+    sink.leave(LEAVES_WITHIN).assert_drained();
+    stage.assert_clean();
+}

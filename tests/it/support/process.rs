@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use super::wait::try_until;
 
@@ -50,6 +50,13 @@ impl Guarded {
             let pid = Pid::from_child(&self.child);
             kill_process(pid, signal).expect("our own child can be signalled");
         }
+    }
+
+    /// Lets the child's files grow to `bytes` and no more, as a full disk would; `None` lifts that.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let limit = Rlimit { current: bytes, maximum: None };
+        let pid = Pid::from_child(&self.child);
+        prlimit(Some(pid), Resource::Fsize, limit).expect("our own child can be limited");
     }
 
     /// Returns how the child ended, or `None` while it runs.

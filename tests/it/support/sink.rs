@@ -184,6 +184,11 @@ impl Sink {
         Exit { code: status.code(), stderr: self.stderr() }
     }
 
+    /// Lets the program's files grow to `bytes` and no more, as a full disk would.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        self.process.limit_files(bytes);
+    }
+
     /// Returns whether `/health/ready` says yes.
     pub(crate) fn is_ready(&self) -> bool {
         http::get(self.status_port, "/health/ready").is_ok_and(|answer| answer.status == 200)
