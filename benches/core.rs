@@ -145,7 +145,7 @@ impl Bench {
         self.report(&mut flying);
         let draft = self.core.begin_checkpoint(Timestamp(self.next), false).expect("none is open");
         black_box(&draft);
-        self.core.checkpoint_durable(&draft.entries);
+        self.core.checkpoint_durable(draft.entries);
     }
 
     fn report(&mut self, flying: &mut std::collections::VecDeque<firstseen::engine::Sequence>) {

@@ -118,7 +118,7 @@ impl Case {
     fn checkpoint(&mut self) -> Draft {
         let draft = self.core.begin_checkpoint(Timestamp(NOW), false).expect("none is open");
         self.store.0.extend(draft.entries.iter().copied());
-        self.core.checkpoint_durable(&draft.entries);
+        self.core.checkpoint_durable(draft.entries.clone());
         draft
     }
 

@@ -262,7 +262,7 @@ impl World {
         }
         let checkpoint = &draft.checkpoint;
         self.durable = (checkpoint.counts, checkpoint.resume, checkpoint.output);
-        self.core.checkpoint_durable(&draft.entries);
+        self.core.checkpoint_durable(draft.entries);
     }
 
     fn crash(&mut self) {

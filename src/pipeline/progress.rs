@@ -81,7 +81,7 @@ impl Flow {
             }
         };
         if let Some(core) = &mut lane.core {
-            core.checkpoint_durable(&draft.entries);
+            core.checkpoint_durable(draft.entries);
         }
         self.context.board.checkpointed(&lane.board, took, slow);
         let segments = u64::try_from(stats.segments).unwrap_or(u64::MAX);

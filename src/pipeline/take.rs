@@ -482,7 +482,7 @@ impl TakeJob {
             seen.expire(self.window.keep_from(core.high_mark()))
                 .map_err(|source| self.state_failed(source))?;
         }
-        core.checkpoint_durable(&draft.entries);
+        core.checkpoint_durable(draft.entries);
         super::phase("catch-up-end", &self.partition);
         Ok(Taken { core, seen, checkpoint: draft.checkpoint })
     }

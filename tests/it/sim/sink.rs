@@ -319,7 +319,7 @@ impl Sink {
         if around.disk.persist(&draft, around.draw.expire.then_some(keep_from)) > 0 {
             around.cover.hit(Kind::Expired);
         }
-        self.core.checkpoint_durable(&draft.entries);
+        self.core.checkpoint_durable(draft.entries);
         let Draft { checkpoint, .. } = draft;
         self.to_commit = Some(Committed { resume: checkpoint.resume, output: checkpoint.output });
     }
