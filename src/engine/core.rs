@@ -557,11 +557,6 @@ impl Core {
         self.delta.len()
     }
 
-    /// Returns how many keys are in memory.
-    pub fn recent_keys(&self) -> usize {
-        self.recent.len()
-    }
-
     /// Returns the latest effective time of the records below the resume offset. What lies above
     /// may be read again, and must then find what it found before.
     pub fn high_mark(&self) -> Timestamp {

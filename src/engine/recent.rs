@@ -129,11 +129,6 @@ impl Recent {
             self.remove(fingerprint, at, |state| matches!(state, State::Done(_)));
         }
     }
-
-    /// Returns how many keys are in memory.
-    pub(super) fn len(&self) -> usize {
-        self.first.len()
-    }
 }
 
 #[cfg(test)]
@@ -157,7 +152,7 @@ mod tests {
             recent.remove(KEY, Timestamp(at), |_| true);
             assert!(recent.find(KEY, |t| t == Timestamp(at)).is_none());
         }
-        assert_eq!(recent.len(), 0);
+        assert_eq!(recent.first.len(), 0);
         assert!(recent.more.is_empty());
     }
 

@@ -251,11 +251,6 @@ impl Sink {
         self.epoch
     }
 
-    /// Returns the largest record that is sent, in bytes.
-    pub fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// Throws the producer away with all it holds and makes a new one.
     ///
     /// The next [`Sink::reports`] hands out the old one's last reports, as purged. What was given
