@@ -17,7 +17,7 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
 use super::error::{Cause, Class, Error, class};
-use super::ffi::{Event, EventKind, Queue};
+use super::ffi::{Event, EventKind, Message, Queue};
 use crate::config::{ClientProperties, Config};
 
 /// How a cluster is reached: addresses and pass-through properties.
@@ -220,6 +220,14 @@ impl Context {
             }
             _ => None,
         }
+    }
+
+    /// Takes in an error about a partition.
+    pub(super) fn learn(&self, message: &Message) -> Option<Cause> {
+        let code = message.error()?;
+        let cause = Cause::new(code, message.error_text());
+        self.hear(code, cause.clone());
+        Some(cause)
     }
 
     fn hear(&self, code: RDKafkaErrorCode, cause: Cause) {

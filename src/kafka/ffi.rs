@@ -19,6 +19,10 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
+mod batch;
+
+pub(super) use batch::{PartitionQueue, Taken};
+
 use sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR as NO_ERROR;
 
 // A record's token travels as a pointer that is never followed.
@@ -153,11 +157,14 @@ impl Event {
         u64::try_from(token.addr()).unwrap_or_default()
     }
 
-    /// The record of a fetch.
-    pub(super) fn into_message(self) -> Option<Message> {
-        // SAFETY: the message belongs to the event and lives as long as it.
-        let raw = unsafe { sys::rd_kafka_event_message_next(self.0.as_ptr()) };
-        NonNull::new(raw.cast_mut()).map(|raw| Message { raw, _event: self })
+    /// Topic and partition of a record that came on the consumer's queue.
+    pub(super) fn fetched(&self) -> Option<(String, i32)> {
+        // SAFETY: the message belongs to the event; topic handle and name live as long.
+        unsafe {
+            let message = sys::rd_kafka_event_message_next(self.0.as_ptr()).as_ref()?;
+            let topic = NonNull::new(message.rkt)?;
+            Some((text(sys::rd_kafka_topic_name(topic.as_ptr())), message.partition))
+        }
     }
 
     /// Hands out every delivery report.
@@ -194,26 +201,49 @@ pub(super) struct Delivery {
     pub(super) offset: i64,
 }
 
-/// A record that was fetched; its bytes live in the fetch response.
+/// A record that was fetched, or an error about its partition; its bytes live in the fetch response.
+/// Destroyed when dropped.
 #[derive(Debug)]
-pub(super) struct Message {
-    raw: NonNull<sys::rd_kafka_message_t>,
-    _event: Event,
-}
+#[repr(transparent)]
+pub(super) struct Message(NonNull<sys::rd_kafka_message_t>);
 
 // SAFETY: plain memory with one owner.
 unsafe impl Send for Message {}
 
+impl Drop for Message {
+    fn drop(&mut self) {
+        // SAFETY: the one owner destroys it once.
+        unsafe { sys::rd_kafka_message_destroy(self.0.as_ptr()) }
+    }
+}
+
 impl Message {
+    /// Takes ownership of a message from a batch.
+    fn new(raw: NonNull<sys::rd_kafka_message_t>) -> Self {
+        Self(raw)
+    }
+
     fn get(&self) -> &sys::rd_kafka_message_t {
-        // SAFETY: the event in `self` keeps the message alive.
-        unsafe { self.raw.as_ref() }
+        // SAFETY: the message lives as long as `self`.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// What went wrong, where this is an error and no record.
+    pub(super) fn error(&self) -> Option<RDKafkaErrorCode> {
+        code(self.get().err)
+    }
+
+    /// What the client says of the error.
+    pub(super) fn error_text(&self) -> String {
+        // SAFETY: the text belongs to the message or is static, and is copied.
+        unsafe { text(sys::rd_kafka_message_errstr(self.0.as_ptr())) }
     }
 
     /// The topic's name; broken bytes are replaced, since Kafka allows none.
     pub(super) fn topic(&self) -> &str {
+        let Some(topic) = NonNull::new(self.get().rkt) else { return "\u{fffd}" };
         // SAFETY: the topic handle is kept by the message, and its name is NUL-terminated.
-        let name = unsafe { CStr::from_ptr(sys::rd_kafka_topic_name(self.get().rkt)) };
+        let name = unsafe { CStr::from_ptr(sys::rd_kafka_topic_name(topic.as_ptr())) };
         name.to_str().unwrap_or("\u{fffd}")
     }
 
@@ -243,14 +273,14 @@ impl Message {
     /// Milliseconds, or a negative number that may mean "none".
     pub(super) fn timestamp(&self) -> i64 {
         // SAFETY: the message is alive; the kind of timestamp is not asked for.
-        unsafe { sys::rd_kafka_message_timestamp(self.raw.as_ptr(), ptr::null_mut()) }
+        unsafe { sys::rd_kafka_message_timestamp(self.0.as_ptr(), ptr::null_mut()) }
     }
 
     /// The header list; an error where its bytes do not parse.
     pub(super) fn headers(&self) -> Result<Option<HeaderList<'_>>, RDKafkaErrorCode> {
         let mut list = ptr::null_mut();
         // SAFETY: the list belongs to the message and lives as long.
-        let error = unsafe { sys::rd_kafka_message_headers(self.raw.as_ptr(), &mut list) };
+        let error = unsafe { sys::rd_kafka_message_headers(self.0.as_ptr(), &mut list) };
         match code(error) {
             None => Ok(NonNull::new(list).map(|list| HeaderList(list, PhantomData))),
             Some(RDKafkaErrorCode::NoEnt) => Ok(None),
@@ -452,6 +482,14 @@ pub(super) fn cached_watermarks(
         )
     };
     (error == NO_ERROR && low >= 0 && high >= 0).then_some((low, high))
+}
+
+/// Returns the position after the last record or marker that was taken; `None` before the first.
+pub(super) fn position(client: &NativeClient, one: &TopicPartitionList) -> Option<i64> {
+    // SAFETY: client and list are alive; the list's offsets are filled in.
+    let error = unsafe { sys::rd_kafka_position(client.ptr(), one.ptr()) };
+    let at = list_entries(one).first()?.offset;
+    (error == NO_ERROR && at >= 0).then_some(at)
 }
 
 /// One partition of a list.

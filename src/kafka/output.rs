@@ -7,9 +7,9 @@ use rdkafka::Offset;
 use rdkafka::consumer::Consumer;
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::client::{Consuming, Reach, list};
-use super::error::{Cause, Class, Error, class};
-use super::ffi::{self, EventKind};
+use super::client::{Consuming, Reach, list, no_queue};
+use super::error::{Cause, Class, Error};
+use super::ffi::{self, EventKind, Message, PartitionQueue, Taken};
 use super::record::SourceRecord;
 use crate::config::Config;
 use crate::words::{OutputPosition, RecordOffset, SourcePartition, Timestamp};
@@ -157,11 +157,14 @@ impl OutputReader {
             return Ok(());
         }
         let start = list([(topic, partition, Offset::Offset(from.0))])?;
+        let mut queue = self.cut_off(topic, partition)?;
         self.reader.client.assign(&start).map_err(|error| failed("start reading", error))?;
         drop(start);
         let mut run = Run { topic, partition, at: from, to, stable: None };
-        let result = self.run(&mut run, stop, idle_limit, each);
+        let result = self.run(&mut run, &mut queue, stop, idle_limit, each);
         self.reader.client.unassign().map_err(|error| failed("stop reading", error))?;
+        // What the client read ahead is of no use any more, and is let go by being asked for.
+        while Taken::default().take(&queue) {}
         result
     }
 
@@ -190,6 +193,7 @@ impl OutputReader {
     fn run(
         &self,
         run: &mut Run<'_>,
+        queue: &mut PartitionQueue,
         stop: &AtomicBool,
         idle_limit: Duration,
         each: &mut dyn FnMut(&SourceRecord<'_>) -> bool,
@@ -197,37 +201,36 @@ impl OutputReader {
         // Also how soon `stop` is seen.
         const SLICE: Duration = Duration::from_millis(100);
         let mut last_news = Instant::now();
-        let mut since_stop_check = 0_u32;
+        let mut taken = Taken::default();
         loop {
-            let event = self.reader.queue.poll(SLICE);
-            since_stop_check += 1;
-            if event.is_none() || since_stop_check >= 1024 {
-                since_stop_check = 0;
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Error::Stopped {
-                        topic: run.topic.to_owned(),
-                        partition: run.partition,
-                    });
-                }
-                if last_news.elapsed() >= idle_limit {
-                    return Err(self.stuck(run, last_news.elapsed()));
+            if stop.load(Ordering::Relaxed) {
+                let (topic, partition) = (run.topic.to_owned(), run.partition);
+                return Err(Error::Stopped { topic, partition });
+            }
+            if last_news.elapsed() >= idle_limit {
+                return Err(self.stuck(run, last_news.elapsed()));
+            }
+            while let Some(event) = self.reader.queue.poll(Duration::ZERO) {
+                if event.kind() == EventKind::Fetch {
+                    if event.fetched().is_some_and(|(t, p)| t == run.topic && p == run.partition) {
+                        *queue = self.put_right(run)?;
+                    }
+                } else if let Some(cause) = self.reader.context().absorb(&event) {
+                    self.fails(run, cause, event.place())?;
                 }
             }
-            let Some(event) = event else { continue };
+            if !taken.take(queue) {
+                taken.take_one(queue, SLICE);
+            }
             let before = run.at;
-            let done = match event.kind() {
-                EventKind::Fetch => match event.into_message() {
-                    Some(message) => run.record(SourceRecord::new(message), each),
-                    None => false,
-                },
-                EventKind::Error => self.error(run, &event)?,
-                _ => {
-                    self.reader.context().absorb(&event);
-                    false
+            while let Some(message) = taken.next() {
+                let done = match message.error() {
+                    None => run.record(SourceRecord::new(message), each),
+                    Some(_) => self.error(run, &message)?,
+                };
+                if done {
+                    return Ok(());
                 }
-            };
-            if done {
-                return Ok(());
             }
             if run.at > before {
                 last_news = Instant::now();
@@ -235,22 +238,55 @@ impl OutputReader {
         }
     }
 
-    /// Takes an error event; returns whether it is the end that was wanted.
-    fn error(&self, run: &mut Run<'_>, event: &ffi::Event) -> Result<bool, Error> {
-        let Some(code) = event.error() else { return Ok(false) };
-        let place = event.place();
-        let ours = place
-            .as_ref()
-            .is_some_and(|(topic, partition, _)| topic == run.topic && *partition == run.partition);
-        if code == RDKafkaErrorCode::PartitionEOF {
-            return Ok(ours && run.end(place.map_or(-1, |(.., offset)| offset)));
+    fn cut_off(&self, topic: &str, partition: i32) -> Result<PartitionQueue, Error> {
+        let native = self.reader.client.client().native_client();
+        PartitionQueue::cut_off(native, topic, partition).ok_or_else(no_queue)
+    }
+
+    /// Cuts a partition off again whose records came on the client's queue, since the client made
+    /// it anew, and goes back to where reading stood: what came there is outdated by that.
+    fn put_right(&self, run: &Run<'_>) -> Result<PartitionQueue, Error> {
+        let queue = self.cut_off(run.topic, run.partition)?;
+        let back = list([(run.topic, run.partition, Offset::Offset(run.at.0))])?;
+        let client = &self.reader.client;
+        let moved = client.seek_partitions(back, self.timeout);
+        let moved = moved.map_err(|error| failed("go on reading", error))?;
+        let refused = ffi::list_entries(&moved).into_iter().find_map(|entry| entry.error);
+        match refused {
+            None => Ok(queue),
+            Some(code) => Err(Error::Client { task: "go on reading", cause: Cause::of(code) }),
         }
-        let Some(cause) = self.reader.context().absorb(event) else { return Ok(false) };
-        let offset = place.as_ref().map_or(run.at.0, |(.., offset)| *offset);
-        let partition = || SourcePartition::new(run.topic, run.partition);
-        Err(match class(code) {
+    }
+
+    /// Takes an error that came among the records; returns whether it is the end that was wanted.
+    fn error(&self, run: &mut Run<'_>, message: &Message) -> Result<bool, Error> {
+        if message.error() == Some(RDKafkaErrorCode::PartitionEOF) {
+            return Ok(run.end(message.offset()));
+        }
+        if let Some(cause) = self.reader.context().learn(message) {
+            let place = (message.topic().to_owned(), message.partition(), message.offset());
+            self.fails(run, cause, Some(place))?;
+        }
+        Ok(false)
+    }
+
+    /// Tells whether the range cannot be read for this reason.
+    fn fails(
+        &self,
+        run: &Run<'_>,
+        cause: Cause,
+        place: Option<(String, i32, i64)>,
+    ) -> Result<(), Error> {
+        let ours = |(topic, partition, _): &(String, i32, i64)| {
+            topic == run.topic && *partition == run.partition
+        };
+        if place.as_ref().is_some_and(|place| !ours(place)) {
             // Of a partition read earlier.
-            _ if place.is_some() && !ours => return Ok(false),
+            return Ok(());
+        }
+        let offset = place.map_or(run.at.0, |(.., offset)| offset);
+        let partition = || SourcePartition::new(run.topic, run.partition);
+        Err(match cause.class() {
             Class::OffsetReset => Error::OutputOutOfRange {
                 topic: run.topic.to_owned(),
                 partition: run.partition,
@@ -269,7 +305,7 @@ impl OutputReader {
                 Error::Authentication { servers: self.reader.servers.clone(), cause }
             }
             // No group is used, so its refusals do not matter.
-            _ => return Ok(false),
+            _ => return Ok(()),
         })
     }
 

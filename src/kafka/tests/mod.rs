@@ -16,7 +16,7 @@ use rdkafka::types::RDKafkaType;
 use super::client::{Context, Handle};
 use super::ffi::{self, Outgoing, OwnHeaders, Queue, Topic};
 use super::*;
-use crate::config::{ClientProperties, Config, Environment, Membership, StartAt, load_text};
+use crate::config::{ClientProperties, Config, Environment, Membership, load_text};
 use crate::words::{ResumeOffset, SourcePartition};
 
 const SOON: Duration = Duration::from_secs(10);
