@@ -129,7 +129,8 @@ pub(super) static SETTINGS: &[Setting] = &[
         kind: Kind::Choice { allowed: &["earliest", "latest", "stop"], later: &[] },
         fallback: Fallback::Default("\"earliest\""),
         doc: "Where to begin in a partition that has neither state nor a committed offset. \
-              `stop` refuses to start.",
+              `stop` refuses to start. A partition added while this runs is read from its first \
+              record, also with `latest`.",
         show: Show::Whole(|c| {
             Some(quote(match c.source.start {
                 StartAt::Earliest => "earliest",

@@ -33,6 +33,8 @@ pub(super) struct Flow {
     pub(super) lease: Lease,
     /// An uncertain delivery: the producer must be thrown away and everything caught up.
     pub(super) trouble: Option<Error>,
+    /// How many partitions source topics have, as heard since this was last looked at.
+    pub(super) grown: Vec<(Arc<str>, i32)>,
     /// A record had to wait for room, so everything else should be looked at again.
     pub(super) waited: bool,
     reports: Vec<Report>,
@@ -55,6 +57,7 @@ impl Flow {
             taker: Taker::new(),
             lease,
             trouble: None,
+            grown: Vec::new(),
             waited: false,
             reports: Vec::with_capacity(REPORTS),
         })

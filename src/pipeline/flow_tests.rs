@@ -39,7 +39,7 @@ fn case() -> Case {
     let board = Arc::new(Board::new(clock.now()));
     let control = Control::default();
     let context = Context { config, state, clock, incarnation: 1, board, control };
-    let lease = Lease::endless(Instant::now());
+    let lease = Lease::endless(Duration::from_secs(45), Instant::now());
     let flow = Flow::new(Arc::new(context), sink, None, lease).unwrap();
     Case { flow, source, _root: root }
 }
@@ -88,6 +88,7 @@ impl Case {
             keys: Keys::new(rule, context.state.secret()),
             window,
             route,
+            start: crate::config::StartAt::Earliest,
             on_undeliverable: OnUndeliverable::Stop,
             schedule: Schedule::new(&context.config.checkpoint, now),
             outstanding: 0,

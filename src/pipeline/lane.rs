@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::checkpoint::{CommitNote, Schedule};
-use crate::config::OnUndeliverable;
+use crate::config::{OnUndeliverable, StartAt};
 use crate::engine::Core;
 use crate::kafka::Target;
 use crate::seen::Seen;
@@ -57,6 +57,8 @@ pub(super) struct Lane {
     pub(super) keys: Keys,
     pub(super) window: Window,
     pub(super) route: Route,
+    /// Where to begin where there is neither state nor a commit.
+    pub(super) start: StartAt,
     pub(super) on_undeliverable: OnUndeliverable,
     pub(super) schedule: Schedule,
     /// Deliveries handed to the client whose report is not in.

@@ -14,6 +14,8 @@ const MARGIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Lease {
     span: Option<Duration>,
+    /// For how long commits may find no answer before it is worth saying.
+    quiet: Duration,
     renewed_at: Instant,
 }
 
@@ -25,12 +27,13 @@ impl Lease {
         now: Instant,
     ) -> Self {
         let span = session_timeout.saturating_sub(delivery_timeout).saturating_sub(MARGIN);
-        Self { span: Some(span.max(Duration::from_millis(500))), renewed_at: now }
+        let span = Some(span.max(Duration::from_millis(500)));
+        Self { span, quiet: session_timeout, renewed_at: now }
     }
 
     /// The lease of the only instance there is: it never ends.
-    pub(super) fn endless(now: Instant) -> Self {
-        Self { span: None, renewed_at: now }
+    pub(super) fn endless(session_timeout: Duration, now: Instant) -> Self {
+        Self { span: None, quiet: session_timeout, renewed_at: now }
     }
 
     /// Renews it: the coordinator proved at `sent_at` or later that we are a member.
@@ -48,9 +51,15 @@ impl Lease {
         self.remaining(now).is_none_or(|remaining| !remaining.is_zero())
     }
 
-    /// Returns whether to commit now merely to renew it.
+    /// Returns whether to commit now merely to renew it, or to hear from the brokers.
     pub(super) fn wants_renewal(&self, now: Instant) -> bool {
-        self.span.is_some_and(|span| now.duration_since(self.renewed_at) >= span / 4)
+        now.duration_since(self.renewed_at) >= self.span.unwrap_or(self.quiet) / 4
+    }
+
+    /// Returns for how long no commit was answered, where that is longer than it should be.
+    pub(super) fn silence(&self, now: Instant) -> Option<Duration> {
+        let silence = now.duration_since(self.renewed_at);
+        (silence >= self.quiet).then_some(silence)
     }
 }
 
@@ -79,6 +88,19 @@ mod tests {
         lease.renew(start + 2 * SECOND);
         assert!(lease.holds(start + 5 * SECOND));
         assert!(!lease.holds(start + 6 * SECOND));
+    }
+
+    #[test]
+    fn the_only_instance_may_always_send_and_yet_tells_that_nobody_answers() {
+        let start = Instant::now();
+        let mut lease = Lease::endless(8 * SECOND, start);
+        assert!(!lease.wants_renewal(start + SECOND));
+        assert!(lease.wants_renewal(start + 2 * SECOND));
+        assert_eq!(lease.silence(start + 7 * SECOND), None);
+        assert_eq!(lease.silence(start + 8 * SECOND), Some(8 * SECOND));
+        assert!(lease.holds(start + 1_000 * SECOND));
+        lease.renew(start + 9 * SECOND);
+        assert_eq!(lease.silence(start + 9 * SECOND), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::config::StartAt;
 use crate::engine::{Core, Repeat, Setup, Written};
 use crate::kafka::{OutputReader, SourceRecord, TimeLookup};
 use crate::key::Fingerprint;
@@ -42,6 +43,7 @@ pub(super) struct TakeJob {
     pub(super) ids: (Option<TopicId>, Option<TopicId>),
     pub(super) keys: Keys,
     pub(super) window: Window,
+    pub(super) start: StartAt,
     pub(super) committed: Option<Committed>,
     pub(super) memory_bytes: u64,
     /// What this process holds of it already, after a rewind.
@@ -204,7 +206,7 @@ impl TakeJob {
             source_id: self.ids.0,
             output_id: self.ids.1,
             on_missing_state: self.context.config.state.on_missing_state,
-            start: self.context.config.source.start,
+            start: self.start,
             clock: self.context.config.rule(&self.partition.topic).clock,
         })
     }

@@ -195,6 +195,7 @@ fn job(lane: &mut Lane, context: &Arc<Context>, memory: u64, cancel: Arc<AtomicB
         ids: (lane.route.source_id, lane.route.output_id),
         keys: lane.keys.clone(),
         window: lane.window,
+        start: lane.start,
         committed: lane.committed.clone(),
         memory_bytes: memory,
         held: lane.core.take().zip(lane.seen.take()),

@@ -1,14 +1,16 @@
 //! The loop of the polling thread, turn by turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Membership, OnUndeliverable};
+use crate::config::{Config, Membership, OnUndeliverable, StartAt};
 use crate::kafka::{Closed, Polled, Sink, Source};
 use crate::seen::StateDir;
 use crate::window::Window;
-use crate::words::{Board, Failure, Mode, SourcePartition, Span, Timestamp, WallClock};
+use crate::words::{
+    Board, Code, Coded, Failure, Mode, SourcePartition, Span, Timestamp, WallClock,
+};
 
 use super::Error;
 use super::context::{Context, Control};
@@ -41,6 +43,9 @@ const CLOCK_HOLD: Span = Span::from_ms(60_000);
 /// How long the group may take to tell committed offsets.
 const COMMITTED_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How often they are asked for before it is an error.
+const COMMITTED_TRIES: u32 = 3;
+
 /// How long leaving the group may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -62,6 +67,8 @@ struct Pipeline {
     source: Source,
     flow: Flow,
     topics: Topics,
+    /// Where topics go, as last checked.
+    routes: BTreeMap<Arc<str>, Route>,
     gate: Gate,
     commits: Commits,
     housekept_at: Instant,
@@ -69,6 +76,8 @@ struct Pipeline {
     quiet_at: Instant,
     arrival: Timestamp,
     topics_at: Instant,
+    /// The partitions there were when we started. In others, all there is is new.
+    there_at_start: BTreeSet<SourcePartition>,
 }
 
 impl Pipeline {
@@ -82,8 +91,9 @@ impl Pipeline {
         let mut sink = Sink::connect(&config, smallest, largest)?;
         let dead_letter = &config.sink.dead_letter_topic;
         let dead_letter = dead_letter.as_ref().map(|topic| sink.target(topic)).transpose()?;
+        let mut routes = BTreeMap::new();
         for topic in &sources {
-            topics.route(&config, &mut sink, topic)?;
+            routes.insert(Arc::from(topic.as_str()), topics.route(&config, &mut sink, topic)?);
             topics.warn_of_short_memory(&config, topic)?;
         }
         let mut source = Source::connect(&config)?;
@@ -91,11 +101,11 @@ impl Pipeline {
             Membership::Group => {
                 Lease::of_group(config.source.session_timeout, config.sink.delivery_timeout, now)
             }
-            Membership::Alone => Lease::endless(now),
+            Membership::Alone => Lease::endless(config.source.session_timeout, now),
         };
         match config.source.membership {
             Membership::Group => source.subscribe()?,
-            Membership::Alone => source.assign_alone(partitions),
+            Membership::Alone => source.assign_alone(partitions.clone()),
         }
         board.set_mode(Mode { name: "dedup", reason: mode_reason(&config) });
         let mut random = [0; 16];
@@ -108,6 +118,7 @@ impl Pipeline {
             source,
             flow,
             topics,
+            routes,
             gate: Gate::new(),
             commits: Commits::new(now),
             housekept_at: now,
@@ -115,6 +126,7 @@ impl Pipeline {
             quiet_at: now,
             arrival: Timestamp(0),
             topics_at: now,
+            there_at_start: partitions.into_iter().collect(),
         })
     }
 
@@ -141,6 +153,7 @@ impl Pipeline {
         self.flow.serve_rewinds(&mut self.source)?;
         self.flow.serve_takes(&mut self.source, self.gate.is_open())?;
         self.flow.serve_watch()?;
+        self.take_grown();
         self.flow.begin_checkpoints(now)?;
         self.flow.commit(&mut self.source, &mut self.commits, now);
         if now.duration_since(self.board_at) >= BOARD_EVERY {
@@ -158,6 +171,32 @@ impl Pipeline {
             self.ask_topics();
         }
         Ok(())
+    }
+
+    /// Takes partitions that were added to a source. In a group that is the group's business.
+    fn take_grown(&mut self) {
+        for (topic, partitions) in std::mem::take(&mut self.flow.grown) {
+            let held = |number: i32| {
+                self.flow
+                    .lanes
+                    .iter()
+                    .any(|lane| lane.partition.topic == topic && lane.partition.partition == number)
+            };
+            let fresh = (0..partitions).filter(|number| !held(*number));
+            let fresh: Vec<_> =
+                fresh.map(|number| SourcePartition::new(topic.clone(), number)).collect();
+            if !fresh.is_empty() && !self.is_group() {
+                self.source.assign_alone(fresh);
+            }
+        }
+    }
+
+    /// Where to begin in a partition that nobody knows anything of.
+    fn start_in(&self, partition: &SourcePartition) -> StartAt {
+        match self.flow.context.config.source.start {
+            StartAt::Latest if !self.there_at_start.contains(partition) => StartAt::Earliest,
+            start => start,
+        }
     }
 
     /// Asks once for each topic: one lane of it is enough.
@@ -242,22 +281,17 @@ impl Pipeline {
         let likely = committed.iter().map(|c| c.as_ref().map(|c| c.offset));
         let accepted: Vec<_> = partitions.iter().cloned().zip(likely).collect();
         self.source.accept(&accepted)?;
-        // The brokers are asked once for each topic: this thread must come back to polling.
-        let mut routes: BTreeMap<Arc<str>, Route> = BTreeMap::new();
+        let routes = self.check_routes(partitions)?;
         for ((partition, committed), board) in partitions.iter().zip(committed).zip(boards) {
             tracing::info!(%partition, "assigned");
             let config = &self.flow.context.config;
-            let topic = &partition.topic;
-            let route = match routes.get(topic) {
-                Some(route) => route.clone(),
-                None => self.topics.route(config, &mut self.flow.sink, topic)?,
-            };
-            routes.insert(Arc::clone(topic), route.clone());
+            let Some(route) = routes.get(&partition.topic).cloned() else { continue };
             let rule = config.rule(&partition.topic);
             let keys = Keys::new(rule, self.flow.context.state.secret());
             let window = Window::new(rule);
             let on_undeliverable = config.sink.on_undeliverable.clone();
             let schedule = Schedule::new(&config.checkpoint, now);
+            let start = self.start_in(partition);
             let added = self.flow.lanes.add(|slot, life, birth| Lane {
                 partition: partition.clone(),
                 slot,
@@ -270,6 +304,7 @@ impl Pipeline {
                 keys,
                 window,
                 route,
+                start,
                 on_undeliverable,
                 schedule,
                 outstanding: 0,
@@ -289,11 +324,45 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Checks where topics go. The brokers are asked once for each: this thread must come back to
+    /// polling. Where none answers, what was found before will do: the watch compares it later.
+    fn check_routes(
+        &mut self,
+        partitions: &[SourcePartition],
+    ) -> Result<BTreeMap<Arc<str>, Route>, Error> {
+        let mut checked: BTreeMap<Arc<str>, Route> = BTreeMap::new();
+        for topic in partitions.iter().map(|partition| &partition.topic) {
+            if checked.contains_key(topic) {
+                continue;
+            }
+            let config = &self.flow.context.config;
+            let route = match self.topics.route(config, &mut self.flow.sink, topic) {
+                Err(error) if is_unreachable(&error) => {
+                    let known = self.routes.get(topic).cloned();
+                    let error_line = crate::error::render(&error);
+                    tracing::warn!(%topic, error = error_line, "the topics are not checked anew");
+                    known.ok_or(error)?
+                }
+                route => route?,
+            };
+            checked.insert(Arc::clone(topic), route);
+        }
+        self.routes.extend(checked.clone());
+        Ok(checked)
+    }
+
     fn committed(&self, partitions: &[SourcePartition]) -> Result<Vec<Option<Committed>>, Error> {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
-        let found = self.source.committed(partitions, COMMITTED_TIMEOUT)?;
+        let mut tries = 1;
+        let found = loop {
+            match self.source.committed(partitions, COMMITTED_TIMEOUT) {
+                // The group has just assigned, so its coordinator is there or on its way.
+                Err(error) if tries < COMMITTED_TRIES && is_unreachable(&error) => tries += 1,
+                found => break found?,
+            }
+        };
         let ours = |metadata: Option<String>| CommitNote::parse(&metadata?);
         Ok(found
             .into_iter()
@@ -323,7 +392,9 @@ impl Pipeline {
 
     fn publish(&mut self, now: Instant) {
         let remaining = self.flow.lease.remaining(now);
-        let reason = self.gate.reason();
+        let silent =
+            |silence: Duration| format!("no broker has taken a commit for {} s", silence.as_secs());
+        let reason = self.gate.reason().or_else(|| self.flow.lease.silence(now).map(silent));
         for lane in self.flow.lanes.iter() {
             lane.publish();
             lane.board.set_lease(remaining);
@@ -364,6 +435,10 @@ enum Event {
     Revoked(Vec<SourcePartition>, bool),
     Committed(Result<(), crate::kafka::Error>, Instant),
     Failed(crate::kafka::Error),
+}
+
+fn is_unreachable(error: &impl Coded) -> bool {
+    error.code() == Code::BrokerUnreachable
 }
 
 fn mode_reason(config: &Config) -> String {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::engine::{Broken, Hole, Written};
-use crate::kafka::{self, Cluster, OutputReader};
+use crate::kafka::{self, Cluster, OutputReader, TopicFacts};
 use crate::words::{Failure, OutputPosition, SourcePartition, TopicId};
 
 use super::Error;
@@ -48,7 +48,7 @@ enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Topic {
     Gone,
-    There(Option<TopicId>),
+    There { id: Option<TopicId>, partitions: i32 },
 }
 
 #[derive(Debug)]
@@ -148,6 +148,9 @@ impl Flow {
                 Answer::End { .. } => {}
                 Answer::Topics { source, output } => {
                     let topic = std::sync::Arc::clone(&lane.partition.topic);
+                    if let Topic::There { partitions, .. } = source {
+                        self.grown.push((std::sync::Arc::clone(&topic), partitions));
+                    }
                     let of_topic = |lane: &&mut Lane| lane.partition.topic == topic;
                     for lane in self.lanes.iter_mut().filter(of_topic) {
                         let dir = self.context.state.partition_dir(&lane.partition);
@@ -177,7 +180,7 @@ fn compare(lane: &mut Lane, source: Topic, output: Topic, dir: PathBuf) -> Resul
     }
     if lane.is_running()
         && is_other(lane.route.output_id, output)
-        && let Topic::There(id) = output
+        && let Topic::There { id, .. } = output
     {
         // What was confirmed is gone with the old one. Taking the partition anew finds that out.
         lane.route.output_id = id;
@@ -188,7 +191,7 @@ fn compare(lane: &mut Lane, source: Topic, output: Topic, dir: PathBuf) -> Resul
 }
 
 fn is_other(taken_with: Option<TopicId>, now: Topic) -> bool {
-    matches!((taken_with, now), (Some(then), Topic::There(Some(now))) if then != now)
+    matches!((taken_with, now), (Some(then), Topic::There { id: Some(now), .. }) if then != now)
 }
 
 /// Shows the core what somebody else wrote.
@@ -286,7 +289,8 @@ fn look_up(cluster: &Cluster, topic: &str) -> Result<Topic, kafka::Error> {
         std::thread::sleep(ONCE_MORE_AFTER);
         found = cluster.topic(topic)?;
     }
-    Ok(found.map_or(Topic::Gone, |facts| Topic::There(facts.id)))
+    let there = |facts: TopicFacts| Topic::There { id: facts.id, partitions: facts.partitions };
+    Ok(found.map_or(Topic::Gone, there))
 }
 
 /// Uses the reader, making it first if there is none; after a failure it is made anew next time.

@@ -14,6 +14,7 @@
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
 //! - `faults`: what happens to disks, topics, groups and brokers in production.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
+//! - `growth`: partitions that are added, and an instance that is alone.
 //! - `rebalance`: partitions that move between two instances.
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
@@ -36,6 +37,7 @@ mod demo;
 mod demo_real;
 mod faults;
 mod golden;
+mod growth;
 mod harness;
 mod kafka_edge;
 mod kill_loop;

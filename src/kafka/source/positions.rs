@@ -33,9 +33,14 @@ impl Source {
         let raw = |at: &Option<ResumeOffset>| Offset::Offset(start(at));
         let wanted = list(partitions.iter().map(|(p, at)| (&*p.topic, p.partition, raw(at))))?;
         let consumer = &self.consumer()?.client;
-        let cooperative = self.membership == Membership::Group
-            && matches!(consumer.rebalance_protocol(), RebalanceProtocol::Cooperative);
-        if cooperative { consumer.incremental_assign(&wanted) } else { consumer.assign(&wanted) }
+        // Alone, whatever comes later is added.
+        let incremental = match self.membership {
+            Membership::Group => {
+                matches!(consumer.rebalance_protocol(), RebalanceProtocol::Cooperative)
+            }
+            Membership::Alone => !self.held.is_empty(),
+        };
+        if incremental { consumer.incremental_assign(&wanted) } else { consumer.assign(&wanted) }
             .map_err(|error| failed("take partitions", error))?;
         if !partitions.is_empty() {
             consumer.pause(&wanted).map_err(|error| failed("pause partitions", error))?;
@@ -44,7 +49,7 @@ impl Source {
         // Whatever was fetched before the pause is outdated, so nothing is missed by cutting off now.
         let queues = partitions.iter().map(|(partition, _)| self.cut_off(partition));
         let queues = queues.collect::<Result<Vec<_>, Error>>()?;
-        if !cooperative {
+        if !incremental {
             self.held.clear();
             self.taken.discard(|_| true);
         }

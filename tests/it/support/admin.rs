@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rdkafka::admin::{
-    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
 };
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -91,6 +92,22 @@ impl Admin {
             i32::try_from(leaders.count()) == Ok(partitions)
         };
         found.is_some_and(led)
+    }
+
+    /// Gives a topic more partitions and waits until they have leaders.
+    pub(crate) fn grow(&self, topic: &str, partitions: i32) {
+        let count = usize::try_from(partitions).expect("a positive number");
+        let wanted = NewPartitions::new(topic, count);
+        let results = block_on(self.client.create_partitions([&wanted], &options()));
+        for result in results.expect("the broker answers") {
+            result.unwrap_or_else(|(topic, code)| panic!("cannot grow {topic}: {code}"));
+        }
+        until("the new partitions to have leaders", ASK, || {
+            let metadata = self.watermarks.fetch_metadata(Some(topic), ASK).ok()?;
+            let found = metadata.topics().iter().find(|found| found.name() == topic)?;
+            let led = found.partitions().iter().filter(|p| p.leader() >= 0).count();
+            (led == count).then_some(())
+        });
     }
 
     /// Deletes a topic and waits until it is gone.
