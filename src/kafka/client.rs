@@ -5,6 +5,7 @@
 //! by them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -160,7 +161,10 @@ impl Consuming {
     }
 }
 
-impl Handle<Client<Context>> {
+/// A producer, shared with the thread that ends its transactions.
+pub(super) type Producing = Handle<Arc<Client<Context>>>;
+
+impl Producing {
     pub(super) fn context(&self) -> &Arc<Context> {
         self.client.context()
     }
@@ -186,6 +190,8 @@ pub(super) fn no_queue() -> Error {
 #[derive(Debug, Default)]
 pub(super) struct Context {
     heard: Mutex<Heard>,
+    /// How often the client complained.
+    complaints: AtomicU64,
     lines: Mutex<HashMap<String, Lines>>,
 }
 
@@ -226,6 +232,7 @@ impl Context {
         if code == RDKafkaErrorCode::PartitionEOF {
             return;
         }
+        self.complaints.fetch_add(1, Ordering::Relaxed);
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         match class(code) {
             Class::Tls => heard.tls = Some(cause),
@@ -237,9 +244,14 @@ impl Context {
     }
 
     /// Whether waiting longer will not help.
-    fn hopeless(&self) -> bool {
+    pub(super) fn hopeless(&self) -> bool {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.tls.is_some() || heard.login.is_some()
+    }
+
+    /// Returns how often the client has complained so far.
+    pub(super) fn complaints(&self) -> u64 {
+        self.complaints.load(Ordering::Relaxed)
     }
 
     /// Returns the last thing the client complained about.

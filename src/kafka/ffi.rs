@@ -411,6 +411,121 @@ pub(super) fn purge(client: &NativeClient) {
     };
 }
 
+/// What a transactional call says when it fails.
+#[derive(Clone, Debug)]
+pub(super) struct TransactionError {
+    pub(super) code: RDKafkaErrorCode,
+    pub(super) text: String,
+    /// The same call may be made again, and goes on where it stopped.
+    pub(super) retriable: bool,
+}
+
+/// Takes an error that is ours to destroy; null is none.
+fn outcome(error: *mut sys::rd_kafka_error_t) -> Result<(), TransactionError> {
+    let Some(error) = NonNull::new(error) else { return Ok(()) };
+    // SAFETY: the error is ours: read, then destroyed once.
+    let error = unsafe {
+        let raw = error.as_ptr();
+        let read = TransactionError {
+            code: sys::rd_kafka_error_code(raw).into(),
+            text: text(sys::rd_kafka_error_string(raw)),
+            retriable: sys::rd_kafka_error_is_retriable(raw) != 0,
+        };
+        sys::rd_kafka_error_destroy(raw);
+        read
+    };
+    Err(error)
+}
+
+/// Gets the producer's id from the coordinator, which ends whatever an earlier one left open.
+pub(super) fn init_transactions(
+    client: &NativeClient,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_init_transactions(client.ptr(), millis(timeout)) })
+}
+
+/// Begins a transaction; asks no broker.
+pub(super) fn begin_transaction(client: &NativeClient) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_begin_transaction(client.ptr()) })
+}
+
+/// Adds offsets to the transaction, as this member of the group.
+pub(super) fn send_offsets(
+    client: &NativeClient,
+    offsets: &TopicPartitionList,
+    member: &Member,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: client, list and member live through the call, which copies what it keeps.
+    outcome(unsafe {
+        sys::rd_kafka_send_offsets_to_transaction(
+            client.ptr(),
+            offsets.ptr(),
+            member.0.as_ptr(),
+            millis(timeout),
+        )
+    })
+}
+
+/// Commits the transaction and waits for the answer.
+pub(super) fn commit_transaction(
+    client: &NativeClient,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_commit_transaction(client.ptr(), millis(timeout)) })
+}
+
+/// Aborts the transaction and waits for the answer.
+pub(super) fn abort_transaction(
+    client: &NativeClient,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_abort_transaction(client.ptr(), millis(timeout)) })
+}
+
+/// Sends what waits for more to come, and waits until all of it is reported and the reports are
+/// taken. Takes no report itself: those are events.
+pub(super) fn flush(client: &NativeClient, timeout: Duration) {
+    // SAFETY: the client is alive. Running out of time is no failure: reports tell the outcome.
+    let _result: sys::rd_kafka_resp_err_t =
+        unsafe { sys::rd_kafka_flush(client.ptr(), millis(timeout)) };
+}
+
+/// Who we are in a consumer group, at one moment.
+#[derive(Debug)]
+pub(super) struct Member(NonNull<sys::rd_kafka_consumer_group_metadata_t>);
+
+// SAFETY: plain memory with one owner.
+unsafe impl Send for Member {}
+
+impl Member {
+    /// The membership of a consumer; `None` where it has no group.
+    pub(super) fn of(consumer: &NativeClient) -> Option<Self> {
+        // SAFETY: the client is alive; the copy is ours.
+        NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata(consumer.ptr()) }).map(Self)
+    }
+
+    /// Somebody who is no member of `group`.
+    pub(super) fn outside(group: &str) -> Option<Self> {
+        let group = CString::new(group).ok()?;
+        // SAFETY: the name is copied.
+        NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata_new(group.as_ptr()) })
+            .map(Self)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // SAFETY: the one owner destroys it once.
+        unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.0.as_ptr()) }
+    }
+}
+
 /// Returns how many records, reports and other events the producer holds.
 #[cfg(test)]
 pub(super) fn in_flight(client: &NativeClient) -> usize {

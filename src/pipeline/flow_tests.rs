@@ -1,14 +1,15 @@
 //! The flow without a broker: reports, checkpoints and leaving, lane by lane.
 
 use super::*;
-use crate::checkpoint::{Done, Schedule};
-use crate::config::{Environment, load_text};
+use crate::checkpoint::{Chosen, Decision, Done, Reason, Schedule};
+use crate::config::{Config, Environment, load_text};
 use crate::engine::{Core, Draft, Identity, Setup};
-use crate::kafka::{Source, Written};
+use crate::kafka::{RecordLimits, Source, Written};
 use crate::key::Fingerprint;
 use crate::pipeline::context::Control;
 use crate::pipeline::keys::Keys;
 use crate::pipeline::lane::Route;
+use crate::pipeline::mode::Delivery;
 use crate::seen::{self, Found, Options, Seen, StateDir};
 use crate::window::Window;
 use crate::words::{Board, Checkpoint, Counts, ResumeOffset, SourcePartition, WallClock};
@@ -34,14 +35,26 @@ fn case() -> Case {
     let config = load_text(&text, "test", &env).unwrap_or_else(|faults| panic!("{faults:?}"));
     let state = StateDir::open(&config.state.dir).unwrap();
     let sink = Sink::connect(&config, None, None).unwrap();
+    let delivery = delivery(&config);
     let source = Source::connect(&config).unwrap();
     let clock = WallClock::system();
     let board = Arc::new(Board::new(clock.now()));
     let control = Control::default();
-    let context = Context { config, state, clock, incarnation: 1, board, control };
+    let context = Context { config, state, clock, incarnation: 1, board, control, delivery };
     let lease = Lease::endless(Instant::now());
     let flow = Flow::new(Arc::new(context), sink, None, lease).unwrap();
     Case { flow, source, _root: root }
+}
+
+fn delivery(config: &Config) -> Delivery {
+    let decision = Decision {
+        chosen: Chosen::Dedup,
+        reason: Reason::Configured,
+        plain: false,
+        was_transactional: false,
+        at: Timestamp(0),
+    };
+    Delivery::new(decision, config, RecordLimits::default())
 }
 
 impl Case {
@@ -74,7 +87,8 @@ impl Case {
         assert!(matches!(opened.found, Found::Nothing));
         let target = self.flow.sink.target("t.dedup").unwrap();
         let output_topic = "t.dedup".to_owned();
-        let route = Route { output_topic, target, source_id: None, output_id: None };
+        let route =
+            Route { output_topic, target, source_id: None, output_id: None, limit_bytes: None };
         let board = context.board.assign(std::slice::from_ref(&partition)).remove(0);
         let added = self.flow.lanes.add(|slot, life, birth| Lane {
             partition,
@@ -99,6 +113,11 @@ impl Case {
             tries: 0,
             uncertain: false,
             reopen: false,
+            writer: None,
+            ask: false,
+            refused: Vec::new(),
+            pause: Duration::ZERO,
+            fenced_at: None,
         });
         added.expect("there is room").slot
     }

@@ -120,7 +120,7 @@ fn every_promised_metric_is_there_with_its_value() {
     let expected = [
         ("failures_total{kind=\"commit\"}", 1.0),
         ("missing_keys_total{topic=\"orders\",reason=\"absent\"}", 7.0),
-        ("mode_info{mode=\"dedup\",reason=\"asked for\"}", 1.0),
+        ("delivery_mode{mode=\"dedup\",reason=\"asked for\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"running\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"opening\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"stuck\"}", 0.0),
