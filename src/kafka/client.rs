@@ -5,7 +5,6 @@
 //! by them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
 use super::error::{Cause, Class, Error, class};
-use super::ffi::{Event, EventKind, Queue};
+use super::ffi::{Event, EventKind, Queue, Requests};
 use crate::config::{ClientProperties, Config};
 
 /// How a cluster is reached: addresses and pass-through properties.
@@ -190,8 +189,9 @@ pub(super) fn no_queue() -> Error {
 #[derive(Debug, Default)]
 pub(super) struct Context {
     heard: Mutex<Heard>,
-    /// How often the client complained.
-    complaints: AtomicU64,
+    /// What a transactional producer has under way. The client counts here while it lives, and
+    /// it goes before its context.
+    pub(super) requests: Arc<Requests>,
     lines: Mutex<HashMap<String, Lines>>,
 }
 
@@ -232,7 +232,6 @@ impl Context {
         if code == RDKafkaErrorCode::PartitionEOF {
             return;
         }
-        self.complaints.fetch_add(1, Ordering::Relaxed);
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         match class(code) {
             Class::Tls => heard.tls = Some(cause),
@@ -247,11 +246,6 @@ impl Context {
     pub(super) fn hopeless(&self) -> bool {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.tls.is_some() || heard.login.is_some()
-    }
-
-    /// Returns how often the client has complained so far.
-    pub(super) fn complaints(&self) -> u64 {
-        self.complaints.load(Ordering::Relaxed)
     }
 
     /// Returns the last thing the client complained about.

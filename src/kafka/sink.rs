@@ -486,7 +486,11 @@ fn corrupt(record: &SourceRecord<'_>, code: RDKafkaErrorCode) -> Refused {
 pub(super) fn producer(config: &ClientConfig, servers: &str) -> Result<Producing, Error> {
     let native = config.create_native_config().map_err(setting)?;
     ffi::enable_producer_events(&native);
-    let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, Context::default())
+    let context = Context::default();
+    if config.get("transactional.id").is_some() {
+        ffi::count_requests(&native, &context.requests);
+    }
+    let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, context)
         .map_err(setting)?;
     let queue = Queue::main(client.native_client()).ok_or_else(no_queue)?;
     Ok(Handle { queue, client: Arc::new(client), servers: servers.to_owned() })
@@ -546,8 +550,6 @@ fn settings(
         owned.push(("transactional.id", id));
         owned.push(("transaction.timeout.ms", texts.0.as_str()));
         defaults.push(("socket.timeout.ms", texts.1.as_str()));
-        // A connection that closes while a commit waits may make the client send it twice.
-        owned.push(("log.connection.close", "true"));
     }
     let config = reach.config(&defaults, &owned);
     drop(texts);

@@ -279,7 +279,7 @@ struct Commit<'a> {
 
 impl Commit<'_> {
     fn perform(&self, offsets: &Offsets) -> Ended {
-        let (begun, complaints) = (Instant::now(), self.client.context().complaints());
+        let begun = Instant::now();
         let mut again = false;
         match self.send_offsets(offsets, begun, &mut again).and_then(|()| {
             self.repeat(begun, &mut again, |left| {
@@ -288,8 +288,8 @@ impl Commit<'_> {
         }) {
             Ok(()) => {
                 let took = begun.elapsed();
-                let disturbed = self.client.context().complaints() != complaints;
-                let suspicion = suspicion(took, socket_timeout(self.timeout), again, disturbed);
+                let unanswered = self.client.context().requests.unanswered() > 0;
+                let suspicion = suspicion(took, socket_timeout(self.timeout), again, unanswered);
                 Ended::Committed { begun, took, suspicion }
             }
             Err(failed) => {
@@ -338,19 +338,19 @@ impl Commit<'_> {
     }
 }
 
-/// Says why a producer whose commit succeeded must not be used again, if so: a copy of that commit
-/// may still be under way.
+/// Says why a producer whose commit succeeded must not be used again, if so: a copy of one of its
+/// requests may still be under way.
 fn suspicion(
     took: Duration,
     request: Duration,
     again: bool,
-    disturbed: bool,
+    unanswered: bool,
 ) -> Option<Anew> {
+    if unanswered {
+        return Some(Anew::Unanswered);
+    }
     if again {
         return Some(Anew::Repeated);
-    }
-    if disturbed {
-        return Some(Anew::Disturbed);
     }
     (took >= request / 2).then_some(Anew::Slow)
 }
@@ -364,7 +364,7 @@ mod tests {
         let (quick, request) = (Duration::from_millis(5), Duration::from_secs(20));
         assert_eq!(suspicion(quick, request, false, false), None);
         assert_eq!(suspicion(quick, request, true, false), Some(Anew::Repeated));
-        assert_eq!(suspicion(quick, request, false, true), Some(Anew::Disturbed));
+        assert_eq!(suspicion(quick, request, false, true), Some(Anew::Unanswered));
         assert_eq!(suspicion(request / 2, request, false, false), Some(Anew::Slow));
     }
 

@@ -109,17 +109,17 @@ impl Aborted {
 pub enum Anew {
     /// Its transaction was not committed, or not known to be.
     Aborted,
-    /// Its commit took so long that a copy may be under way.
+    /// Its commit took longer than half of what a request may take.
     Slow,
-    /// Its commit had to be sent again.
+    /// Its commit had to be asked for again.
     Repeated,
-    /// A connection failed while it committed.
-    Disturbed,
+    /// A request of its transaction was sent and not answered, so a copy may be under way.
+    Unanswered,
 }
 
 impl Anew {
     /// Every reason, in order.
-    pub const ALL: [Self; 4] = [Self::Aborted, Self::Slow, Self::Repeated, Self::Disturbed];
+    pub const ALL: [Self; 4] = [Self::Aborted, Self::Slow, Self::Repeated, Self::Unanswered];
 
     /// Returns the reason as it stands in labels.
     pub fn as_str(self) -> &'static str {
@@ -127,7 +127,7 @@ impl Anew {
             Self::Aborted => "aborted",
             Self::Slow => "slow",
             Self::Repeated => "repeated",
-            Self::Disturbed => "disturbed",
+            Self::Unanswered => "unanswered",
         }
     }
 }
