@@ -350,13 +350,10 @@ impl Coded for Error {
                 "grant this user IdempotentWrite on the cluster, or Write on the output topic on \
                  brokers since 2.8"
             }
-            Self::TransactionsRefused { id, .. } => {
-                return format!(
-                    "allow Write and Describe on transactional ids that begin with `{}`, or set \
-                     `delivery.mode` to `dedup`; where `auto` chose transactions before, start once \
-                     with `--redecide`",
-                    id.split_once('-').map_or(id.as_str(), |(prefix, _)| prefix)
-                );
+            Self::TransactionsRefused { .. } => {
+                "allow Write and Describe on the transactional ids that begin with \
+                 `delivery.transactional_id_prefix` (by default the group), or set `delivery.mode` \
+                 to `dedup`; where `auto` chose transactions before, start once with `--redecide`"
             }
             Self::TransactionTimeout { .. } => {
                 "lower `delivery.transaction_timeout`, or raise `transaction.max.timeout.ms` of the \
