@@ -227,7 +227,10 @@ impl Error {
             self,
             Self::DrainTimeout { .. }
                 | Self::Kafka(
-                    kafka::Error::Transaction { .. } | kafka::Error::TransactionFenced { .. }
+                    kafka::Error::Transaction { .. }
+                        | kafka::Error::TransactionFenced { .. }
+                        | kafka::Error::Delivery(_)
+                        | kafka::Error::ProducerFatal { .. }
                 )
         )
     }

@@ -34,6 +34,8 @@ pub(super) struct Flow {
     pub(super) lease: Lease,
     /// An uncertain delivery: the producer must be thrown away and everything caught up.
     pub(super) trouble: Option<Error>,
+    /// Why a transaction of a lane that was being left is not committed.
+    pub(super) left_undone: Option<Error>,
     /// A record had to wait for room, so everything else should be looked at again.
     pub(super) waited: bool,
     reports: Vec<Report>,
@@ -56,6 +58,7 @@ impl Flow {
             taker: Taker::new(),
             lease,
             trouble: None,
+            left_undone: None,
             waited: false,
             reports: Vec::with_capacity(REPORTS),
         })

@@ -51,7 +51,7 @@ impl Flow {
         }
         self.close(&slots);
         // What the disk said weighs more: a drain cut short costs only a catch-up.
-        checkpointed.and(drained)
+        checkpointed.and(drained).and(self.left_undone.take().map_or(Ok(()), Err))
     }
 
     fn drain_limit(&self) -> Duration {

@@ -333,7 +333,7 @@ impl Flow {
     /// the group says otherwise when the partition is taken anew.
     ///
     /// # Errors
-    /// Where taking it anew would not help, or the lane is being left.
+    /// Where taking it anew would not help.
     pub(super) fn undo(
         &mut self,
         slot: u16,
@@ -362,7 +362,11 @@ impl Flow {
         lane.start_anew();
         writer.reap();
         if matches!(lane.phase, Phase::Leaving) {
-            return if why == Aborted::Left { Ok(()) } else { Err(error.into()) };
+            // Where the group gave it to somebody else, that is who goes on from here.
+            if !matches!(why, Aborted::Left | Aborted::Membership | Aborted::Fenced) {
+                self.left_undone.get_or_insert(error.into());
+            }
+            return Ok(());
         }
         lane.phase = Phase::Rewinding;
         let gone = matches!(why, Aborted::Fenced | Aborted::Membership);
