@@ -297,14 +297,15 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Asks the group what it has committed. Returns also whether it said so: while a dead
-    /// instance's transaction is open it does not, and taking the partition ends that first.
+    /// Asks the group what it has committed. Returns also whether it was asked and said so.
     fn committed(
         &self,
         partitions: &[SourcePartition],
     ) -> Result<(Vec<Option<Committed>>, bool), Error> {
         let unknown = || partitions.iter().map(|_| None).collect();
-        if partitions.is_empty() || self.flow.context.delivery.is_transactional() {
+        // An open transaction of a dead instance keeps the group from answering, and taking the
+        // partitions ends it.
+        if partitions.is_empty() || self.flow.context.delivery.was_transactional() {
             return Ok((unknown(), false));
         }
         match self.source.committed(partitions, COMMITTED_TIMEOUT) {
