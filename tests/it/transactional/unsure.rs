@@ -23,6 +23,8 @@ enum Trouble {
     CutInside,
     /// The answer comes after the request was given up.
     Late(Duration),
+    /// The request itself comes when the next transactions are under way.
+    Overtaken,
 }
 
 /// Lets each of these requests be troubled again and again while records come, and checks that the
@@ -43,6 +45,7 @@ fn troubled(stem: &str, api: Api, trouble: Trouble) {
             Trouble::CutBeforeAnswer => proxy.cut_before_answers(frames),
             Trouble::CutInside => proxy.cut_inside(frames),
             Trouble::Late(delay) => proxy.delay_answers(frames, delay),
+            Trouble::Overtaken => proxy.hold(frames),
         };
         let (before, commits) = (sink.metric(ANEW).unwrap_or(0.0), sink.count(Phase::Commit));
         rule.await_count(1, MENDS_WITHIN);
@@ -51,6 +54,9 @@ fn troubled(stem: &str, api: Api, trouble: Trouble) {
         });
         sink.await_phase_again(Phase::Commit, commits + 2, MENDS_WITHIN);
         rule.lift();
+        if matches!(trouble, Trouble::Overtaken) {
+            rule.await_answered(1, MENDS_WITHIN);
+        }
     }
     writer.finish();
     stage.await_drained(&mut sink);
@@ -77,6 +83,18 @@ fn a_commit_that_is_cut_in_half_costs_a_producer_and_no_record() {
 fn a_commit_that_is_answered_late_costs_a_producer_and_no_record() {
     needs_broker!();
     troubled("end-late", Api::END_TXN, Trouble::Late(Duration::from_secs(3)));
+}
+
+#[test]
+fn a_commit_that_later_ones_overtake_ends_none_of_them() {
+    needs_broker!();
+    troubled("end-overtaken", Api::END_TXN, Trouble::Overtaken);
+}
+
+#[test]
+fn offsets_that_later_ones_overtake_do_not_turn_the_group_back() {
+    needs_broker!();
+    troubled("offsets-overtaken", Api::TXN_OFFSET_COMMIT, Trouble::Overtaken);
 }
 
 #[test]
