@@ -27,6 +27,8 @@ pub(crate) struct Broker {
     port: u16,
     controller_port: u16,
     class_path: String,
+    /// Lines added to the properties.
+    more: String,
     /// Properties, log directory, and what the broker printed.
     home: TempDir,
     /// How long the last start took.
@@ -56,6 +58,14 @@ impl Broker {
     /// # Panics
     /// Where Java, Maven or the broker fail; the message says which and why.
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// Starts a broker of one's own with more properties, a line each.
+    ///
+    /// # Panics
+    /// As [`Broker::start`].
+    pub(crate) fn start_with(more: &str) -> Self {
         let kafka = jars::kafka().unwrap_or_else(|why| panic!("{why}"));
         for _ in 0..PORT_ATTEMPTS {
             let home = home();
@@ -66,6 +76,7 @@ impl Broker {
                 port,
                 controller_port,
                 class_path: kafka.class_path.clone(),
+                more: more.to_owned(),
                 home,
                 started_in: Duration::ZERO,
             };
@@ -81,6 +92,20 @@ impl Broker {
     /// Returns what clients connect to.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Runs Kafka's own tool for access rules, such as `--add --deny-principal User:* …`.
+    ///
+    /// # Panics
+    /// Where the tool fails, with what it told.
+    pub(crate) fn access_rules(&self, arguments: &[&str]) {
+        let mut java = Command::new("java");
+        java.args(["-Xmx128m", "-XX:+UseSerialGC", "-cp", &self.class_path]);
+        java.args(["org.apache.kafka.tools.AclCommand", "--bootstrap-server", &self.address()]);
+        let output = java.args(arguments).output().expect("`java` can be run");
+        let told =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {told}");
     }
 
     /// Ends the broker with SIGKILL; its data stays.
@@ -123,7 +148,7 @@ impl Broker {
         let started = Instant::now();
         let file = self.home.path().join("server.properties");
         let text = properties(self.port, self.controller_port, &self.home.path().join("data"));
-        fs::write(&file, text).expect("the broker's home can be written");
+        fs::write(&file, text + &self.more).expect("the broker's home can be written");
         let log = File::create(self.log_path()).expect("the broker's home can be written");
         let mut java = Command::new("java");
         java.args(["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"])
