@@ -175,7 +175,8 @@ fn transaction_timeout(get: &Getter<'_>) -> Option<Duration> {
     if get.values.was_given("delivery.transaction_timeout") {
         return Some(timeout);
     }
-    let (interval, delivery) = (get.span("checkpoint.interval")?, get.span("sink.delivery_timeout")?);
+    let (interval, delivery) =
+        (get.span("checkpoint.interval")?, get.span("sink.delivery_timeout")?);
     Some(timeout.max(transaction_needs(interval, delivery)))
 }
 

@@ -464,12 +464,7 @@ unsafe extern "C" fn on_new(
         if sent != NO_ERROR {
             return sent;
         }
-        sys::rd_kafka_interceptor_add_on_response_received(
-            client,
-            COUNTER,
-            Some(on_answer),
-            counts,
-        )
+        sys::rd_kafka_interceptor_add_on_response_received(client, COUNTER, Some(on_answer), counts)
     }
 }
 
@@ -615,8 +610,7 @@ impl Member {
     pub(super) fn outside(group: &str) -> Option<Self> {
         let group = CString::new(group).ok()?;
         // SAFETY: the name is copied.
-        NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata_new(group.as_ptr()) })
-            .map(Self)
+        NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata_new(group.as_ptr()) }).map(Self)
     }
 }
 

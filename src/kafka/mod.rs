@@ -21,8 +21,8 @@ mod transaction;
 pub use cluster::{Cluster, TimestampType, TopicFacts};
 pub use error::{Cause, Error};
 pub use output::{OutputReader, TimeLookup};
-pub use record::{Header, SourceRecord};
 pub use probe::{Answer, Refusal, probe};
+pub use record::{Header, SourceRecord};
 pub use sink::{
     FailureKind, Outcome, RecordLimits, Refused, Report, Sink, Target, Writes, Written,
 };

@@ -490,8 +490,8 @@ pub(super) fn producer(config: &ClientConfig, servers: &str) -> Result<Producing
     if config.get("transactional.id").is_some() {
         ffi::count_requests(&native, &context.requests);
     }
-    let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, context)
-        .map_err(setting)?;
+    let client =
+        Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, context).map_err(setting)?;
     let queue = Queue::main(client.native_client()).ok_or_else(no_queue)?;
     Ok(Handle { queue, client: Arc::new(client), servers: servers.to_owned() })
 }

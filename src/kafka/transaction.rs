@@ -194,9 +194,7 @@ fn undone(code: Option<K>) -> Undone {
         Some(K::Fenced | K::ProducerFenced | K::InvalidProducerEpoch) => Undone::Fenced,
         // The coordinator ended it when its time was up, or lost it.
         Some(K::InvalidTransactionalState | K::InvalidProducerIdMapping) => Undone::Fenced,
-        Some(K::IllegalGeneration | K::UnknownMemberId | K::FencedInstanceId) => {
-            Undone::Membership
-        }
+        Some(K::IllegalGeneration | K::UnknownMemberId | K::FencedInstanceId) => Undone::Membership,
         Some(K::OperationTimedOut | K::RequestTimedOut | K::TimedOutQueue) => Undone::Unknown,
         _ => Undone::Refused,
     }
@@ -293,7 +291,8 @@ impl Commit<'_> {
                 Ended::Committed { begun, took, suspicion }
             }
             Err(failed) => {
-                let why = if failed.retriable { Undone::Unknown } else { undone(Some(failed.code)) };
+                let why =
+                    if failed.retriable { Undone::Unknown } else { undone(Some(failed.code)) };
                 let (id, cause) = (self.id.to_owned(), Cause::new(failed.code, failed.text));
                 let error = match why {
                     Undone::Fenced => Error::TransactionFenced { id, cause },
@@ -340,12 +339,7 @@ impl Commit<'_> {
 
 /// Says why a producer whose commit succeeded must not be used again, if so: a copy of one of its
 /// requests may still be under way.
-fn suspicion(
-    took: Duration,
-    request: Duration,
-    again: bool,
-    unanswered: bool,
-) -> Option<Anew> {
+fn suspicion(took: Duration, request: Duration, again: bool, unanswered: bool) -> Option<Anew> {
     if unanswered {
         return Some(Anew::Unanswered);
     }

@@ -13,9 +13,7 @@ use crate::pipeline::mode::Delivery;
 use crate::pipeline::transact::Writer;
 use crate::seen::{self, Found, Options, Seen, StateDir};
 use crate::window::Window;
-use crate::words::{
-    Aborted, Board, Checkpoint, Counts, ResumeOffset, SourcePartition, WallClock,
-};
+use crate::words::{Aborted, Board, Checkpoint, Counts, ResumeOffset, SourcePartition, WallClock};
 
 struct Case {
     flow: Flow,

@@ -104,8 +104,8 @@ pub(super) fn decide(
             (chosen, reason, false)
         }
     };
-    let was_transactional = chosen == Chosen::Transactional
-        || kept.is_some_and(|kept| kept.was_transactional);
+    let was_transactional =
+        chosen == Chosen::Transactional || kept.is_some_and(|kept| kept.was_transactional);
     let at = WallClock::system().now();
     let decision = Decision { chosen, reason, plain, was_transactional, at };
     if kept.is_none_or(|kept| Decision { at, ..kept } != decision) {
@@ -118,9 +118,15 @@ pub(super) fn decide(
 /// What there is to find out.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
-    Known { chosen: Chosen, reason: Reason, plain: bool },
+    Known {
+        chosen: Chosen,
+        reason: Reason,
+        plain: bool,
+    },
     /// The brokers have to say. `must` says that delivery without transactions will not do.
-    Brokers { must: bool },
+    Brokers {
+        must: bool,
+    },
 }
 
 fn asked(config: &Config, kept: Option<Decision>) -> Asked {
@@ -275,7 +281,8 @@ mod tests {
     #[test]
     fn two_clusters_need_no_question() {
         let auto = config("auto", "sink = { bootstrap_servers = \"b:9\" }");
-        let known = Asked::Known { chosen: Chosen::Dedup, reason: Reason::TwoClusters, plain: false };
+        let known =
+            Asked::Known { chosen: Chosen::Dedup, reason: Reason::TwoClusters, plain: false };
         assert_eq!(asked(&auto, None), known);
         assert_eq!(asked(&auto, kept(Chosen::Transactional, Reason::ProbeSucceeded)), known);
     }

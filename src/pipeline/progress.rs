@@ -56,7 +56,13 @@ impl Flow {
             }
             let unsaved = lane.core.as_ref().map_or(0, crate::engine::Core::unsaved);
             if lane.is_running() && lane.schedule.due(now, unsaved) {
-                begin(lane, &self.store, now, wall, (false, self.context.delivery.is_transactional()))?;
+                begin(
+                    lane,
+                    &self.store,
+                    now,
+                    wall,
+                    (false, self.context.delivery.is_transactional()),
+                )?;
             }
         }
         Ok(())

@@ -384,9 +384,8 @@ impl Flow {
     /// Undoes the transactions of lanes that have to go back for another reason.
     pub(super) fn undo_strays(&mut self) -> Result<(), Error> {
         for slot in 0..self.lanes.slots() {
-            let stray = |lane: &mut Lane| {
-                matches!(lane.phase, Phase::Rewinding) && lane.writer.is_some()
-            };
+            let stray =
+                |lane: &mut Lane| matches!(lane.phase, Phase::Rewinding) && lane.writer.is_some();
             if self.lanes.get_mut(slot).is_some_and(stray) {
                 self.undo(slot, Aborted::State, kafka::Error::going_back())?;
             }

@@ -22,8 +22,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::words::{
-    Aborted, Anew, Board, BoardSnapshot, Failure, Histogram, PartitionSnapshot, PartitionState, Tally,
-    Transactions,
+    Aborted, Anew, Board, BoardSnapshot, Failure, Histogram, PartitionSnapshot, PartitionState,
+    Tally, Transactions,
 };
 
 /// The content type of [`Metrics::render`].

@@ -103,7 +103,8 @@ impl Broker {
         java.args(["-Xmx128m", "-XX:+UseSerialGC", "-cp", &self.class_path]);
         java.args(["org.apache.kafka.tools.AclCommand", "--bootstrap-server", &self.address()]);
         let output = java.args(arguments).output().expect("`java` can be run");
-        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let told =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {told}");
     }
 
@@ -211,7 +212,12 @@ fn copy_directory(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a directory can be made");
     for entry in fs::read_dir(from).expect("the formatted directory can be read") {
         let entry = entry.expect("the formatted directory can be read");
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("a file can be copied");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_directory(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a file can be copied");
+        }
     }
 }
 

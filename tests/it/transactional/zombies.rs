@@ -53,8 +53,7 @@ fn without_transactions_what_a_zombie_repeats_is_counted() {
 }
 
 fn duels(mode: &'static str) -> Vec<Seen> {
-    let threads: Vec<_> =
-        (0..DUELS).map(|_| std::thread::spawn(move || duel(mode))).collect();
+    let threads: Vec<_> = (0..DUELS).map(|_| std::thread::spawn(move || duel(mode))).collect();
     threads.into_iter().map(|thread| thread.join().expect("the duel is kept")).collect()
 }
 
