@@ -468,6 +468,7 @@ unsafe extern "C" fn on_new(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the client's own signature")]
 unsafe extern "C" fn on_sent(
     _client: *mut sys::rd_kafka_t,
     _socket: c_int,
@@ -486,6 +487,7 @@ unsafe extern "C" fn on_sent(
     NO_ERROR
 }
 
+#[expect(clippy::too_many_arguments, reason = "the client's own signature")]
 unsafe extern "C" fn on_answer(
     _client: *mut sys::rd_kafka_t,
     _socket: c_int,
