@@ -261,11 +261,6 @@ impl Committer {
     pub fn ended(&self) -> Option<Ended> {
         self.ended.try_recv().ok()
     }
-
-    /// Waits up to `limit` for the transaction to end.
-    pub fn wait(&self, limit: Duration) -> Option<Ended> {
-        self.ended.recv_timeout(limit).ok()
-    }
 }
 
 /// One commit.
