@@ -189,8 +189,8 @@ pub(super) fn no_queue() -> Error {
 #[derive(Debug, Default)]
 pub(super) struct Context {
     heard: Mutex<Heard>,
-    /// What a transactional producer has under way. The client counts here while it lives, and
-    /// it goes before its context.
+    /// What a transactional producer has sent. The client counts here while it lives, and it goes
+    /// before its context.
     pub(super) requests: Arc<Requests>,
     lines: Mutex<HashMap<String, Lines>>,
 }

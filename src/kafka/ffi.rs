@@ -443,28 +443,20 @@ pub(super) fn purge(client: &NativeClient) {
     };
 }
 
-/// The requests of a transaction that were sent, and those that were answered.
+/// How often requests were sent whose copy does harm when it arrives in a later transaction.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    sent: AtomicU64,
-    answered: AtomicU64,
+    ends: AtomicU64,
+    offsets: AtomicU64,
 }
 
 impl Requests {
-    /// What a transaction is made of: a copy of any of these that arrives late means something.
-    const COUNTED: [i16; 5] = [
-        0,  // Produce
-        24, // AddPartitionsToTxn
-        25, // AddOffsetsToTxn
-        26, // EndTxn
-        28, // TxnOffsetCommit
-    ];
+    const END_TXN: i16 = 26;
+    const TXN_OFFSET_COMMIT: i16 = 28;
 
-    /// Returns how many were sent and not answered: they may still be under way.
-    pub(super) fn unanswered(&self) -> u64 {
-        // In this order an answer that comes in between makes it less and never more.
-        let sent = self.sent.load(Ordering::Acquire);
-        sent.saturating_sub(self.answered.load(Ordering::Acquire))
+    /// Returns how many were sent so far: ends of transactions, and offsets.
+    pub(super) fn sent(&self) -> (u64, u64) {
+        (self.ends.load(Ordering::Acquire), self.offsets.load(Ordering::Acquire))
     }
 }
 
@@ -488,16 +480,10 @@ unsafe extern "C" fn on_new(
     _size: usize,
 ) -> sys::rd_kafka_resp_err_t {
     // SAFETY: called by the client while it is made, the only time when this may be asked for.
-    unsafe {
-        let sent =
-            sys::rd_kafka_interceptor_add_on_request_sent(client, COUNTER, Some(on_sent), counts);
-        if sent != NO_ERROR {
-            return sent;
-        }
-        sys::rd_kafka_interceptor_add_on_response_received(client, COUNTER, Some(on_answer), counts)
-    }
+    unsafe { sys::rd_kafka_interceptor_add_on_request_sent(client, COUNTER, Some(on_sent), counts) }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the client's own signature")]
 unsafe extern "C" fn on_sent(
     _client: *mut sys::rd_kafka_t,
     _socket: c_int,
@@ -509,31 +495,13 @@ unsafe extern "C" fn on_sent(
     _size: usize,
     counts: *mut c_void,
 ) -> sys::rd_kafka_resp_err_t {
-    if Requests::COUNTED.contains(&api) {
-        // SAFETY: what `count_requests` was given.
-        unsafe { &*counts.cast::<Requests>() }.sent.fetch_add(1, Ordering::AcqRel);
-    }
-    NO_ERROR
-}
-
-unsafe extern "C" fn on_answer(
-    _client: *mut sys::rd_kafka_t,
-    _socket: c_int,
-    _broker: *const c_char,
-    _broker_id: i32,
-    api: i16,
-    _version: i16,
-    _correlation: i32,
-    _size: usize,
-    _round_trip: i64,
-    error: sys::rd_kafka_resp_err_t,
-    counts: *mut c_void,
-) -> sys::rd_kafka_resp_err_t {
-    // An error means that no answer came; what the broker refuses is an answer.
-    if error == NO_ERROR && Requests::COUNTED.contains(&api) {
-        // SAFETY: what `count_requests` was given.
-        unsafe { &*counts.cast::<Requests>() }.answered.fetch_add(1, Ordering::AcqRel);
-    }
+    // SAFETY: what `count_requests` was given.
+    let counts = unsafe { &*counts.cast::<Requests>() };
+    match api {
+        Requests::END_TXN => counts.ends.fetch_add(1, Ordering::AcqRel),
+        Requests::TXN_OFFSET_COMMIT => counts.offsets.fetch_add(1, Ordering::AcqRel),
+        _ => 0,
+    };
     NO_ERROR
 }
 

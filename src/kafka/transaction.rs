@@ -261,11 +261,6 @@ impl Committer {
     pub fn ended(&self) -> Option<Ended> {
         self.ended.try_recv().ok()
     }
-
-    /// Waits up to `limit` for the transaction to end.
-    pub fn wait(&self, limit: Duration) -> Option<Ended> {
-        self.ended.recv_timeout(limit).ok()
-    }
 }
 
 /// One commit.
@@ -277,7 +272,7 @@ struct Commit<'a> {
 
 impl Commit<'_> {
     fn perform(&self, offsets: &Offsets) -> Ended {
-        let begun = Instant::now();
+        let (begun, sent) = (Instant::now(), self.client.context().requests.sent());
         let mut again = false;
         match self.send_offsets(offsets, begun, &mut again).and_then(|()| {
             self.repeat(begun, &mut again, |left| {
@@ -286,8 +281,9 @@ impl Commit<'_> {
         }) {
             Ok(()) => {
                 let took = begun.elapsed();
-                let unanswered = self.client.context().requests.unanswered() > 0;
-                let suspicion = suspicion(took, socket_timeout(self.timeout), again, unanswered);
+                let (ends, offsets) = self.client.context().requests.sent();
+                let twice = ends.saturating_sub(sent.0) > 1 || offsets.saturating_sub(sent.1) > 1;
+                let suspicion = suspicion(took, socket_timeout(self.timeout), again || twice);
                 Ended::Committed { begun, took, suspicion }
             }
             Err(failed) => {
@@ -339,10 +335,7 @@ impl Commit<'_> {
 
 /// Says why a producer whose commit succeeded must not be used again, if so: a copy of one of its
 /// requests may still be under way.
-fn suspicion(took: Duration, request: Duration, again: bool, unanswered: bool) -> Option<Anew> {
-    if unanswered {
-        return Some(Anew::Unanswered);
-    }
+fn suspicion(took: Duration, request: Duration, again: bool) -> Option<Anew> {
     if again {
         return Some(Anew::Repeated);
     }
@@ -356,10 +349,9 @@ mod tests {
     #[test]
     fn a_producer_is_used_again_only_after_a_commit_that_was_answered_at_once() {
         let (quick, request) = (Duration::from_millis(5), Duration::from_secs(20));
-        assert_eq!(suspicion(quick, request, false, false), None);
-        assert_eq!(suspicion(quick, request, true, false), Some(Anew::Repeated));
-        assert_eq!(suspicion(quick, request, false, true), Some(Anew::Unanswered));
-        assert_eq!(suspicion(request / 2, request, false, false), Some(Anew::Slow));
+        assert_eq!(suspicion(quick, request, false), None);
+        assert_eq!(suspicion(quick, request, true), Some(Anew::Repeated));
+        assert_eq!(suspicion(request / 2, request, false), Some(Anew::Slow));
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn every_promised_metric_is_there_with_its_value() {
     held[0].set_lease(Some(Duration::from_secs(20)));
     board.transaction_committed(Duration::from_millis(20));
     board.transaction_aborted(Aborted::Fenced);
-    board.transactions_anew(Anew::Unanswered);
+    board.transactions_anew(Anew::Repeated);
     board.set_mode(Mode { name: "dedup", reason: "asked for".into() });
     board.count_failure(Failure::Commit);
     clock.set(Timestamp(4_000));
@@ -127,7 +127,7 @@ fn every_promised_metric_is_there_with_its_value() {
         ("transactions_committed_total", 1.0),
         ("transaction_commit_duration_seconds_sum", 0.02),
         ("transactions_aborted_total{reason=\"fenced\"}", 1.0),
-        ("transactions_reinitialised_total{reason=\"unanswered\"}", 1.0),
+        ("transactions_reinitialised_total{reason=\"repeated\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"running\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"opening\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"stuck\"}", 0.0),

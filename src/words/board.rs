@@ -111,15 +111,13 @@ pub enum Anew {
     Aborted,
     /// Its commit took longer than half of what a request may take.
     Slow,
-    /// Its commit had to be asked for again.
+    /// Its commit, or the offsets in it, had to be sent more than once.
     Repeated,
-    /// A request of its transaction was sent and not answered, so a copy may be under way.
-    Unanswered,
 }
 
 impl Anew {
     /// Every reason, in order.
-    pub const ALL: [Self; 4] = [Self::Aborted, Self::Slow, Self::Repeated, Self::Unanswered];
+    pub const ALL: [Self; 3] = [Self::Aborted, Self::Slow, Self::Repeated];
 
     /// Returns the reason as it stands in labels.
     pub fn as_str(self) -> &'static str {
@@ -127,7 +125,6 @@ impl Anew {
             Self::Aborted => "aborted",
             Self::Slow => "slow",
             Self::Repeated => "repeated",
-            Self::Unanswered => "unanswered",
         }
     }
 }

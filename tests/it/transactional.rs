@@ -44,7 +44,7 @@ fn what_is_forwarded_in_transactions_is_seen_once_and_nothing_stays_open() {
     let mut sink = Sink::start(&home);
     stage.await_drained(&mut sink);
     assert!(shows_mode(&sink, "transactional", "configured"), "{}", sink.stderr());
-    assert_eq!(sink.metric(ABORTED), Some(0.0));
+    assert_eq!((sink.metric(ABORTED), sink.metric(ANEW)), (Some(0.0), Some(0.0)));
     assert_eq!(sink.metric("firstseen_late_writes_total"), Some(0.0), "marks are no late writes");
     writer.write(5_000);
     stage.await_drained(&mut sink);

@@ -212,7 +212,12 @@ fn copy_directory(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a directory can be made");
     for entry in fs::read_dir(from).expect("the formatted directory can be read") {
         let entry = entry.expect("the formatted directory can be read");
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("a file can be copied");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_directory(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a file can be copied");
+        }
     }
 }
 
