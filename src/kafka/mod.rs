@@ -1,7 +1,8 @@
 //! Kafka: the only room that knows the client library.
 //!
 //! [`Source`] reads records in a consumer group, [`Sink`] writes them and reports what came of
-//! each, [`OutputReader`] reads the output back, [`Cluster`] answers questions about topics.
+//! each, [`OutputReader`] reads the output back, [`Cluster`] answers questions about topics, and
+//! [`survey`] holds all that brokers tell for `check`.
 //! Each is owned by one thread; nothing here decides what to do with a record.
 
 mod client;
@@ -12,6 +13,7 @@ mod output;
 mod record;
 mod sink;
 mod source;
+pub mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -20,4 +22,4 @@ pub use error::{Cause, Error};
 pub use output::{OutputReader, TimeLookup};
 pub use record::{Header, SourceRecord};
 pub use sink::{FailureKind, Outcome, Refused, Report, Sink, Target, Written};
-pub use source::{Closed, Committed, Polled, Source};
+pub use source::{Closed, Committed, Polled, Source, Timings};

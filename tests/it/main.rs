@@ -30,6 +30,7 @@
 
 mod support;
 
+mod check;
 mod cli;
 mod config;
 mod demo;

@@ -27,6 +27,8 @@ pub(crate) struct Broker {
     port: u16,
     controller_port: u16,
     class_path: String,
+    /// Properties besides the usual ones, a line each.
+    more: String,
     /// Properties, log directory, and what the broker printed.
     home: TempDir,
     /// How long the last start took.
@@ -56,6 +58,14 @@ impl Broker {
     /// # Panics
     /// Where Java, Maven or the broker fail; the message says which and why.
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with `more` properties, a line each.
+    ///
+    /// # Panics
+    /// As [`Broker::start`].
+    pub(crate) fn start_with(more: &str) -> Self {
         let kafka = jars::kafka().unwrap_or_else(|why| panic!("{why}"));
         for _ in 0..PORT_ATTEMPTS {
             let home = home();
@@ -66,6 +76,7 @@ impl Broker {
                 port,
                 controller_port,
                 class_path: kafka.class_path.clone(),
+                more: more.to_owned(),
                 home,
                 started_in: Duration::ZERO,
             };
@@ -115,6 +126,29 @@ impl Broker {
         self.signal(Signal::CONT);
     }
 
+    /// Denies everybody operations on a resource, both given as flags of Kafka's own tool.
+    ///
+    /// # Panics
+    /// Where the tool fails.
+    pub(crate) fn deny(&self, operations: &[&str], resource: &[&str]) {
+        // It moved with Kafka 4.
+        let moved = ["org.apache.kafka.tools.AclCommand", "kafka.admin.AclCommand"];
+        let mut told = String::new();
+        for class in moved {
+            let mut tool = Command::new("java");
+            tool.args(["-XX:TieredStopAtLevel=1", "-cp", &self.class_path, class]);
+            tool.args(["--bootstrap-server", &self.address(), "--add", "--deny-principal"]);
+            tool.args(["User:*", "--force"]).args(resource);
+            tool.args(operations.iter().flat_map(|operation| ["--operation", operation]));
+            let output = tool.output().expect("java runs");
+            if output.status.success() {
+                return;
+            }
+            told += &String::from_utf8_lossy(&output.stderr);
+        }
+        panic!("cannot deny {operations:?} on {resource:?}: {told}");
+    }
+
     fn signal(&mut self, signal: Signal) {
         self.process.as_mut().expect("the broker runs").signal(signal);
     }
@@ -122,7 +156,8 @@ impl Broker {
     fn launch(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         let file = self.home.path().join("server.properties");
-        let text = properties(self.port, self.controller_port, &self.home.path().join("data"));
+        let data = self.home.path().join("data");
+        let text = properties(self.port, self.controller_port, &data) + &self.more;
         fs::write(&file, text).expect("the broker's home can be written");
         let log = File::create(self.log_path()).expect("the broker's home can be written");
         let mut java = Command::new("java");
