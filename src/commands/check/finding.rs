@@ -174,7 +174,7 @@ kinds! {
         "A leader that was not in sync may lose records that were acknowledged.",
         "`kafka-configs.sh --add-config unclean.leader.election.enable=false`";
     OpenTransaction = "open-transaction", "last stable offset",
-        "A transaction that stays open keeps `read_committed` readers, and reading the output back, below it. Where it does not end by its own timeout it is hanging and has to be aborted.",
+        "A transaction that stays open keeps `read_committed` readers, and reading the output back, below it. One that stands still while the check watches, for two checkpoints or longer, breaks on the output; in the source it may be a slow writer's. Where it does not end by its own timeout it is hanging and has to be aborted.",
         "`kafka-transactions.sh find-hanging`, then `kafka-transactions.sh abort --topic T --partition P --start-offset O`";
     TransactionTimeout = "transaction-timeout", "transaction.max.timeout.ms",
         "The broker has to allow our transaction timeout, and a checkpoint has to fit into it.",

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::facts::Facts;
 use super::finding::{Finding, Kind, Severity};
 use crate::config::{Config, DeliveryMode};
 use crate::kafka::survey::{Idempotence, Transactions};
@@ -33,7 +34,7 @@ pub(super) struct Choice {
     pub(super) delivery: Delivery,
     pub(super) reason: String,
     #[serde(skip)]
-    severity: Severity,
+    pub(super) severity: Severity,
 }
 
 /// Returns the id that the probe uses: under the prefix of real ones, so that it needs the same
@@ -51,52 +52,55 @@ pub(super) fn wants_transactions(config: &Config) -> bool {
 ///
 /// Only what will never change makes `auto` do without transactions; what may pass, or is
 /// somebody's mistake, must not cost the stronger promise unnoticed.
-pub(super) fn choose(config: &Config, probe: &Transactions, idempotence: &Idempotence) -> Choice {
+pub(super) fn choose(config: &Config, facts: &Facts) -> Choice {
+    use Severity::{Breaks, Ok, Unknown, Weakens};
     if config.delivery.mode == DeliveryMode::Dedup {
-        return Choice::new("dedup", Delivery::Dedup, "the config asks for it", Severity::Ok);
+        return Choice::new("dedup", Delivery::Dedup, "the config asks for it", Ok);
     }
-    let plain = match idempotence {
+    let auto = |delivery, reason: String, severity| Choice::new("auto", delivery, reason, severity);
+    if let Some(output) = &facts.output {
+        let same = output.id.is_some() && output.id == facts.source.id;
+        let reason = if same {
+            "`sink.bootstrap_servers` stands for another cluster, and is the same: remove it"
+        } else {
+            "the output is on another cluster, which no transaction spans"
+        };
+        return auto(Delivery::Dedup, reason.to_owned(), Weakens);
+    }
+    let plain = match facts.producing.idempotence {
         Idempotence::Refused(_) => "; the producer's id is refused too, see `idempotent-write`",
         _ => "",
     };
-    let auto = |delivery, reason: String, severity| Choice::new("auto", delivery, reason, severity);
-    if config.sink.bootstrap_servers.is_some() {
-        let reason = "the output is on another cluster, which no transaction spans".to_owned();
-        return auto(Delivery::Dedup, reason, Severity::Weakens);
-    }
-    match probe {
-        Transactions::Work { .. } if BUILT => {
-            auto(Delivery::Transactional, "transactions can begin".to_owned(), Severity::Ok)
+    match &facts.transactions {
+        Transactions::Work { .. } => {
+            auto(Delivery::Transactional, "transactions can begin".to_owned(), Ok)
         }
-        Transactions::Work { .. } => auto(
-            Delivery::Dedup,
-            "transactions can begin on this broker, but this build delivers without them"
-                .to_owned(),
-            Severity::Ok,
-        ),
-        Transactions::Cannot(cause) => auto(
-            Delivery::Dedup,
-            format!("transactions cannot be had: {cause}{plain}"),
-            Severity::Weakens,
-        ),
-        // Without transactions in the build, nothing of this stands in the way of a start.
-        Transactions::Misconfigured(cause) | Transactions::Fenced(cause) if BUILT => {
-            auto(Delivery::Refused, cause.to_string(), Severity::Breaks)
+        Transactions::Cannot(cause) => {
+            auto(Delivery::Dedup, format!("transactions cannot be had: {cause}{plain}"), Weakens)
         }
-        Transactions::Misconfigured(cause) | Transactions::Fenced(cause) => auto(
-            Delivery::Dedup,
-            format!("this build delivers without transactions; the probe was refused: {cause}"),
-            Severity::Weakens,
-        ),
-        Transactions::NotNow(cause) => auto(
-            Delivery::Unknown,
-            format!("the coordinator gave no answer: {cause}"),
-            Severity::Unknown,
-        ),
+        Transactions::Misconfigured(cause) => {
+            auto(Delivery::Refused, format!("transactions are refused: {cause}"), Breaks)
+        }
+        Transactions::Fenced(cause) => {
+            auto(Delivery::Unknown, format!("another check took the probe's id: {cause}"), Unknown)
+        }
+        Transactions::NotNow(cause) => {
+            let reason = format!("the transaction coordinator gave no answer: {cause}");
+            auto(Delivery::Unknown, reason, Unknown)
+        }
         Transactions::NotAsked => {
-            auto(Delivery::Unknown, "the coordinator was not asked".to_owned(), Severity::Unknown)
+            auto(Delivery::Unknown, "the coordinator was not asked".to_owned(), Unknown)
         }
     }
+}
+
+/// Says what this build makes of a choice that it cannot carry out.
+pub(super) fn as_built(choice: Choice) -> Choice {
+    if BUILT || choice.delivery == Delivery::Dedup {
+        return choice;
+    }
+    let reason = format!("this build delivers without transactions ({})", choice.reason);
+    Choice::new(choice.asked, Delivery::Dedup, reason, Severity::Ok)
 }
 
 impl Choice {

@@ -55,7 +55,8 @@ config runs, `state-lock`, `status-port` and, with an `instance_id`, `group-memb
 The commands in the report can be pasted. `User:NAME` stands for the principal: no broker tells a
 client what it takes it for. Where the connection is secured, `client.properties` stands for a file
 with your credentials. Settings of brokers that no command changes while they run are given as the
-line for `server.properties`.
+line for `server.properties`. Where an ACL denies, granting is not enough: `kafka-acls.sh --list`
+shows it, and `--remove` takes it away.
 
 | name | setting | what is compared | what mends it |
 | --- | --- | --- | --- |

@@ -14,7 +14,7 @@ pub(super) struct Report<'a> {
     source: &'a str,
     output: &'a str,
     mode: &'a Choice,
-    guarantee: Vec<&'static str>,
+    guarantee: Vec<String>,
     readers: Readers,
     counts: Counts,
     findings: &'a [Finding],
@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
             source: &config.kafka.bootstrap_servers,
             output: config.sink_bootstrap_servers(),
             mode,
-            guarantee: mode.delivery.guarantee().to_vec(),
+            guarantee: guarantee(mode, findings),
             readers: mode.delivery.readers(),
             counts: Counts::of(findings),
             findings,
@@ -99,17 +99,32 @@ impl<'a> Report<'a> {
 
     fn sum(&self) -> String {
         let Counts { breaks, weakens, unknown, accepted, ok } = self.counts;
-        let mut parts = vec![
-            format!("{breaks} breaks"),
-            format!("{weakens} weakens"),
-            format!("{unknown} unknown"),
-            format!("{ok} ok"),
-        ];
+        let mut sum = format!("breaks {breaks}, weakens {weakens}, unknown {unknown}, ok {ok}");
         if accepted > 0 {
-            parts.push(format!("{accepted} accepted"));
+            sum.push_str(&format!(", accepted {accepted}"));
         }
-        parts.join(", ")
+        sum
     }
+}
+
+/// Returns what is promised, and by which findings less or nothing of it holds.
+fn guarantee(mode: &Choice, findings: &[Finding]) -> Vec<String> {
+    let mut all: Vec<String> =
+        mode.delivery.guarantee().iter().map(|promise| (*promise).to_owned()).collect();
+    let limits = [
+        (Severity::Breaks, "all of it only once this is mended"),
+        (Severity::Weakens, "with less than that by"),
+        (Severity::Unknown, "as far as can be told without"),
+    ];
+    for (severity, limit) in limits {
+        let mut names: Vec<&str> =
+            findings.iter().filter(|f| f.severity == severity).map(|f| f.kind.name()).collect();
+        names.dedup();
+        if !names.is_empty() {
+            all.push(format!("{limit}: {}", names.join(", ")));
+        }
+    }
+    all
 }
 
 fn line(out: &mut String, text: &str) {

@@ -175,32 +175,6 @@ pub(in crate::kafka) fn describe_config(
     })
 }
 
-/// Asks what this user may do with the cluster.
-pub(in crate::kafka) fn describe_cluster(
-    client: &NativeClient,
-    timeout: Duration,
-) -> Result<Option<Vec<Operation>>, Cause> {
-    let options = Options::new(client, Request::RD_KAFKA_ADMIN_OP_DESCRIBECLUSTER, timeout)?;
-    options.with_operations();
-    let send = |answers: &Queue| {
-        // SAFETY: the request copies the options.
-        unsafe {
-            sys::rd_kafka_DescribeCluster(client.ptr(), options.0.as_ptr(), answers.0.as_ptr());
-        }
-    };
-    ask(client, timeout, send, |event| {
-        // SAFETY: the answer and all in it live as long as the event, and all is copied.
-        unsafe {
-            let result = NonNull::new(sys::rd_kafka_event_DescribeCluster_result(event).cast_mut());
-            let result = result.ok_or_else(no_answer)?.as_ptr();
-            let mut count = 0;
-            let may =
-                sys::rd_kafka_DescribeCluster_result_authorized_operations(result, &mut count);
-            Ok(operations(may, count))
-        }
-    })
-}
-
 /// Describes a consumer group; one that nobody ever used has no members.
 pub(in crate::kafka) fn describe_group(
     client: &NativeClient,
@@ -379,7 +353,6 @@ unsafe fn operations(
         op::RD_KAFKA_ACL_OPERATION_WRITE => Some(Operation::Write),
         op::RD_KAFKA_ACL_OPERATION_DESCRIBE => Some(Operation::Describe),
         op::RD_KAFKA_ACL_OPERATION_DESCRIBE_CONFIGS => Some(Operation::DescribeConfigs),
-        op::RD_KAFKA_ACL_OPERATION_IDEMPOTENT_WRITE => Some(Operation::IdempotentWrite),
         _ => None,
     };
     // SAFETY: the caller gives null, or `count` elements; null means that nothing was told.

@@ -44,10 +44,8 @@ impl Cluster {
                 settings.as_ref().err().filter(|cause| cause.class() == Class::Timeout).cloned();
             brokers.push(BrokerSurvey { id, settings });
         }
-        let operations =
-            self.admin().and_then(|timeout| admin::describe_cluster(self.native(), timeout));
-        let servers = self.client.servers.clone();
-        Ok(ClusterSurvey { servers, id: self.cluster_id(), brokers, operations })
+        self.client.serve();
+        Ok(ClusterSurvey { id: self.cluster_id(), brokers })
     }
 
     /// Asks about a topic, and how many records it got within `window` before `now`.

@@ -24,7 +24,7 @@ pub type Asked<T> = Result<T, Cause>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, String>);
 
-/// Something a user may do with a topic, a group or the cluster.
+/// Something a user may do with a topic or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Fetch records, or commit offsets.
@@ -35,8 +35,6 @@ pub enum Operation {
     Describe,
     /// See its settings.
     DescribeConfigs,
-    /// Produce with an id of one's own; asked of the cluster before Kafka 2.8.
-    IdempotentWrite,
 }
 
 /// One partition of a topic.
@@ -105,14 +103,10 @@ pub struct BrokerSurvey {
 /// A cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterSurvey {
-    /// The configured addresses.
-    pub servers: String,
     /// Its id, where it has one.
     pub id: Option<String>,
     /// Its brokers.
     pub brokers: Vec<BrokerSurvey>,
-    /// What this user may do with it; `None` where the broker does not tell.
-    pub operations: Asked<Option<Vec<Operation>>>,
 }
 
 /// A member of a consumer group.

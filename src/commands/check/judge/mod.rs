@@ -21,7 +21,7 @@ use crate::kafka::Cause;
 
 /// Returns the delivery this comes to, and every finding, the worst first.
 pub(super) fn judge(config: &Config, facts: &Facts) -> (Choice, Vec<Finding>) {
-    let choice = mode::choose(config, &facts.transactions, &facts.producing.idempotence);
+    let choice = mode::as_built(mode::choose(config, facts));
     let mut all = vec![choice.finding()];
     all.extend(warned(config));
     all.push(membership(config));
@@ -70,6 +70,14 @@ fn span(length: Duration) -> String {
     // Settings of brokers are in milliseconds; nobody needs less.
     let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     humantime::format_duration(Duration::from_millis(ms)).to_string()
+}
+
+/// Writes a length of time as a config or a client takes it.
+fn setting(length: Duration) -> String {
+    match length.subsec_nanos() {
+        0 => format!("{}s", length.as_secs()),
+        _ => format!("{}ms", length.as_millis()),
+    }
 }
 
 fn span_ms(ms: u64) -> String {

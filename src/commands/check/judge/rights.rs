@@ -28,7 +28,6 @@ fn named(operation: Operation) -> &'static str {
         Operation::Write => "Write",
         Operation::Describe => "Describe",
         Operation::DescribeConfigs => "DescribeConfigs",
-        Operation::IdempotentWrite => "IdempotentWrite",
     }
 }
 
@@ -102,9 +101,11 @@ fn idempotent_write(commands: &Commands, tried: &Idempotence) -> Finding {
     let grant = || commands.grant(&["IdempotentWrite"], "--cluster");
     match tried {
         Idempotence::Works => finding("a producer gets an id".to_owned()),
-        Idempotence::Refused(cause) => {
+        Idempotence::Refused(cause) if cause.is_denied() => {
             finding(format!("refused: {cause}")).is(Severity::Breaks, grant())
         }
+        Idempotence::Refused(cause) => finding(format!("not there: {cause}"))
+            .is(Severity::Breaks, "use brokers that take InitProducerId (Kafka 0.11 or newer)"),
         Idempotence::Unknown(cause) => {
             finding(format!("no answer: {cause}")).is(Severity::Unknown, grant())
         }

@@ -6,7 +6,7 @@ use super::super::command::Commands;
 use super::super::facts::Facts;
 use super::super::finding::{Finding, Kind, Severity};
 use super::transactions::{lowest, see_brokers};
-use super::{span, span_ms, untold};
+use super::{setting, span, span_ms, untold};
 use crate::config::{Config, Membership};
 use crate::kafka::Timings;
 use crate::kafka::survey::{Clock, ClusterSurvey, Transactions};
@@ -26,14 +26,15 @@ pub(super) fn judge(config: &Config, facts: &Facts) -> Vec<Finding> {
         all.push(heartbeat(config));
     }
     all.push(offsets(config, &facts.source));
-    all.extend(clock(config, &facts.transactions));
+    all.push(clock(config, &facts.transactions));
     all
 }
 
 fn session(config: &Config, cluster: &ClusterSurvey) -> Finding {
     let ours = config.source.session_timeout;
     let group = &config.source.group;
-    let finding = |needed: String| Finding::new(Kind::SessionTimeout, group, span(ours), needed);
+    let finding =
+        |found: String, needed: String| Finding::new(Kind::SessionTimeout, group, found, needed);
     let limits = (
         lowest(cluster, "group.max.session.timeout.ms"),
         highest(cluster, "group.min.session.timeout.ms"),
@@ -43,13 +44,17 @@ fn session(config: &Config, cluster: &ClusterSurvey) -> Finding {
             let ms = ours.as_millis();
             let fits = u128::from(least) <= ms && ms <= u128::from(most);
             let needed = format!("{} to {}", span_ms(least), span_ms(most));
-            finding(needed).when(!fits, Severity::Breaks, || {
+            finding(span(ours), needed).when(!fits, Severity::Breaks, || {
                 let wanted = if ms < u128::from(least) { least } else { most };
-                format!("write session_timeout = \"{}\" under [source]", span_ms(wanted))
+                let wanted = setting(Duration::from_millis(wanted));
+                format!("write session_timeout = \"{wanted}\" under [source]")
             })
         }
-        (Err(why), _) | (_, Err(why)) => finding(format!("the brokers' limits ({why})"))
-            .is(Severity::Unknown, see_brokers(&Commands::source(config))),
+        (Err(why), _) | (_, Err(why)) => finding(
+            format!("{}; the limits are {why}", span(ours)),
+            "within the brokers' limits".to_owned(),
+        )
+        .is(Severity::Unknown, see_brokers(&Commands::source(config))),
     }
 }
 
@@ -73,7 +78,7 @@ fn delivery(config: &Config) -> Finding {
         format!("below {}", span(most)),
     )
     .when(delivery >= most, Severity::Breaks, || {
-        format!("write delivery_timeout = \"{}\" under [sink]", span(most / 2))
+        format!("write delivery_timeout = \"{}\" under [sink]", setting(most / 2))
     })
 }
 
@@ -136,7 +141,7 @@ fn tolerance(config: &Config) -> u64 {
 
 /// The coordinator's note was made between two of our times, or later by another broker whose
 /// clock is ahead: the distance is known to within those two.
-fn clock(config: &Config, probe: &Transactions) -> Option<Finding> {
+fn clock(config: &Config, probe: &Transactions) -> Finding {
     let most = tolerance(config);
     let needed = format!("within {}", span_ms(most));
     let finding = |found: String| Finding::new(Kind::Clock, "this machine", found, &needed);
@@ -145,7 +150,7 @@ fn clock(config: &Config, probe: &Transactions) -> Option<Finding> {
         let see = Commands::output(config).grant_topic(&["Describe"], "__transaction_state");
         finding(why).is(Severity::Unknown, format!("{see}; or compare `date` on both"))
     };
-    Some(match probe {
+    match probe {
         Transactions::Work { clock: Ok(Clock { before, broker, after }) } => {
             let ahead = broker.0.saturating_sub(after.0);
             let behind = before.0.saturating_sub(broker.0);
@@ -160,6 +165,7 @@ fn clock(config: &Config, probe: &Transactions) -> Option<Finding> {
             finding(found).when(apart > most, Severity::Weakens, || fix.to_owned())
         }
         Transactions::Work { clock: Err(cause) } => unknown(untold(cause)),
-        _ => unknown("no broker told its time".to_owned()),
-    })
+        _ => finding("no broker told its time".to_owned())
+            .is(Severity::Unknown, "compare `date -u` on this machine and on the brokers"),
+    }
 }

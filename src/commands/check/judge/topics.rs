@@ -261,6 +261,14 @@ impl Output<'_> {
             Ok(least) => least,
             Err(why) => return self.unknown(kind, why, "2"),
         };
+        let replicas = partitions.iter().map(|p| p.replicas).min().unwrap_or_default();
+        if least > replicas {
+            let found = format!("{least}, with {replicas} replicas");
+            let wanted = replicas.saturating_sub(1).max(1);
+            return self
+                .finding(kind, found, "fewer than there are replicas")
+                .is(Severity::Breaks, self.set("min.insync.replicas", wanted));
+        }
         if let Some(p) = partitions.iter().find(|p| p.leader.is_none() || p.in_sync < least) {
             let state = if p.leader.is_none() {
                 "no leader".to_owned()
@@ -272,7 +280,6 @@ impl Output<'_> {
                 .finding(kind, found, format!("at least {least} in sync"))
                 .is(Severity::Breaks, self.commands.describe(self.name));
         }
-        let replicas = partitions.iter().map(|p| p.replicas).min().unwrap_or_default();
         // With one replica there is nothing to wait for: `replication` tells of it.
         let weak = least < 2 && replicas >= 2;
         let needed = if replicas < 2 { "1, with one replica" } else { "2" };

@@ -6,7 +6,7 @@ use super::super::command::Commands;
 use super::super::facts::{Again, Facts, Watched};
 use super::super::finding::{Finding, Kind, Severity};
 use super::super::mode::{self, TRANSACTION_TIMEOUT};
-use super::{span, span_ms, untold};
+use super::{setting, span, span_ms, untold};
 use crate::config::Config;
 use crate::kafka::survey::{ClusterSurvey, OffsetFacts, Transactions};
 
@@ -17,9 +17,15 @@ pub(super) fn judge(config: &Config, facts: &Facts) -> Vec<Finding> {
     let (source, output) = (Commands::source(config), Commands::output(config));
     let mut all = Vec::new();
     for pair in &facts.pairs {
-        // What is not committed in the source is only read later; the output is read back at once.
-        all.push(open(&source, &pair.source, Severity::Weakens));
-        all.push(open(&output, &pair.output, Severity::Breaks));
+        // A writer to the source may take its time; on the output nobody writes but us.
+        let topics =
+            [(&source, &pair.source, Severity::Unknown), (&output, &pair.output, Severity::Breaks)];
+        for (commands, topic, standing) in topics {
+            // One that is not there has a finding of its own.
+            if !matches!(topic.topic.found, Ok(None)) {
+                all.push(open(commands, topic, config.checkpoint.interval, standing));
+            }
+        }
     }
     if mode::wants_transactions(config) {
         all.push(timeout(config, facts));
@@ -28,7 +34,14 @@ pub(super) fn judge(config: &Config, facts: &Facts) -> Vec<Finding> {
     all
 }
 
-fn open(commands: &Commands, watched: &Watched, stuck: Severity) -> Finding {
+/// Judges what an open transaction holds back. One that stood still for less than two checkpoints
+/// may be that of a living instance.
+fn open(
+    commands: &Commands,
+    watched: &Watched,
+    checkpoint: Duration,
+    standing: Severity,
+) -> Finding {
     let kind = Kind::OpenTransaction;
     let name = &watched.topic.name;
     let needed = "the end of each partition";
@@ -64,7 +77,9 @@ fn open(commands: &Commands, watched: &Watched, stuck: Severity) -> Finding {
                 span(Duration::from_secs(waited.as_secs())),
                 one.end.saturating_sub(one.stable)
             );
-            finding(found).is(stuck, commands.abort(name, one.partition, one.stable))
+            let seen_enough = waited >= checkpoint.saturating_mul(2);
+            let severity = if seen_enough { standing } else { Severity::Unknown };
+            finding(found).is(severity, commands.abort(name, one.partition, one.stable))
         }
     }
 }
@@ -90,7 +105,7 @@ fn timeout(config: &Config, facts: &Facts) -> Finding {
     let longest = config.checkpoint.interval.saturating_add(MARGIN);
     if longest >= ours {
         let found = format!("checkpoint.interval is {}", span(config.checkpoint.interval));
-        let fix = format!("write interval = \"{}\" under [checkpoint]", span(ours / 4));
+        let fix = format!("write interval = \"{}\" under [checkpoint]", setting(ours / 4));
         return Finding::new(kind, "checkpoint.interval", found, format!("below {}", span(ours)))
             .is(Severity::Breaks, fix);
     }

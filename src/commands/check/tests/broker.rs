@@ -1,5 +1,6 @@
 //! Modes, times, rights and the group.
 
+use super::super::mode::{Delivery, choose};
 use super::Severity::{Breaks, Ok as Good, Unknown, Weakens};
 use super::*;
 use crate::config::{DeliveryMode, Membership};
@@ -41,7 +42,7 @@ fn hide_brokers(world: &mut World) {
 const BROKER_SETTINGS: &[Kind] = &[Kind::SessionTimeout, Kind::OffsetsRetention];
 
 #[test]
-fn auto_does_without_transactions_only_where_they_cannot_be_had() {
+fn a_mode_that_does_without_transactions_is_told() {
     each(
         Kind::Mode,
         PROBED,
@@ -53,15 +54,39 @@ fn auto_does_without_transactions_only_where_they_cannot_be_had() {
             }),
             ("the id is refused", Weakens, denied),
             ("the broker has none", Weakens, absent),
-            ("the output is on another cluster", Weakens, |w| {
-                w.config.sink.bootstrap_servers = Some("other:9092".to_owned());
-                w.facts.output = Some(w.facts.source.clone());
-                w.facts.transactions = Transactions::NotAsked;
+            ("the output is on another cluster", Weakens, elsewhere),
+            ("the other cluster is the same", Weakens, |w| {
+                elsewhere(w);
+                w.facts.output.as_mut().unwrap().id = w.facts.source.id.clone();
             }),
-            ("the timeout is over the ceiling", Weakens, too_long),
-            ("the coordinator does not answer", Unknown, away),
         ],
     );
+}
+
+fn elsewhere(world: &mut World) {
+    world.config.sink.bootstrap_servers = Some("other:9092".to_owned());
+    let id = Some("other".to_owned());
+    world.facts.output = Some(ClusterSurvey { id, ..world.facts.source.clone() });
+    world.facts.transactions = Transactions::NotAsked;
+}
+
+#[test]
+fn auto_does_without_transactions_only_where_they_cannot_be_had() {
+    let cases: [(fn(&mut World), Delivery, Severity); 7] = [
+        (|_| {}, Delivery::Transactional, Good),
+        (denied, Delivery::Dedup, Weakens),
+        (absent, Delivery::Dedup, Weakens),
+        (elsewhere, Delivery::Dedup, Weakens),
+        (too_long, Delivery::Refused, Breaks),
+        (fenced, Delivery::Unknown, Unknown),
+        (away, Delivery::Unknown, Unknown),
+    ];
+    for (n, (change, delivery, severity)) in cases.into_iter().enumerate() {
+        let mut world = World::clean();
+        change(&mut world);
+        let choice = choose(&world.config, &world.facts);
+        assert_eq!((choice.delivery, choice.severity), (delivery, severity), "{n}: {choice:?}");
+    }
 }
 
 #[test]
@@ -269,6 +294,10 @@ fn a_producer_that_gets_no_id_breaks_it() {
             ("it gets one", Good, |_| {}),
             ("it is refused", Breaks, |w| {
                 let refused = refusal(RDKafkaErrorCode::ClusterAuthorizationFailed);
+                w.facts.producing.idempotence = Idempotence::Refused(refused);
+            }),
+            ("the broker has none to give", Breaks, |w| {
+                let refused = refusal(RDKafkaErrorCode::UnsupportedFeature);
                 w.facts.producing.idempotence = Idempotence::Refused(refused);
             }),
             ("no answer", Unknown, |w| {

@@ -178,17 +178,15 @@ fn topic(name: &str) -> TopicSurvey {
 }
 
 fn facts() -> Facts {
-    use Operation::{Describe, DescribeConfigs, IdempotentWrite, Read};
+    use Operation::{Describe, Read};
     let watched = |name: &str| Watched { topic: topic(name), again: None };
     let broker = |id| BrokerSurvey { id, settings: Ok(settings(BROKER)) };
     let clock = Clock { before: NOW, broker: Timestamp(NOW.0 + 5), after: Timestamp(NOW.0 + 20) };
     Facts {
         now: NOW,
         source: ClusterSurvey {
-            servers: "kafka-1:9092,kafka-2:9092".to_owned(),
             id: Some("cluster".to_owned()),
             brokers: (1..=3).map(broker).collect(),
-            operations: Ok(Some(vec![Describe, DescribeConfigs, IdempotentWrite])),
         },
         output: None,
         pairs: vec![Pair { source: watched("payments"), output: watched("payments.dedup") }],

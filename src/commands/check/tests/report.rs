@@ -63,9 +63,18 @@ fn only_what_is_not_accepted_decides_the_exit_code() {
 }
 
 #[test]
+fn what_was_found_is_one_line_with_its_golden_text() {
+    let counts = Counts { breaks: 2, weakens: 1, unknown: 3, accepted: 0, ok: 20 };
+    let error = crate::error::Error::from(verdict(counts).unwrap_err());
+    let text = format!("{error}\nexit {}\n", error.exit_code());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/E7006.txt");
+    compare(Path::new(path), &text);
+}
+
+#[test]
 fn an_accepted_finding_is_still_shown() {
     let told = text(&ailing(), &["timestamp-type"]);
-    assert!(told.contains("(breaks)") && told.contains("1 accepted"), "{told}");
+    assert!(told.contains("(breaks)") && told.contains("accepted 1"), "{told}");
     assert!(!text(&ailing(), &[]).contains("accepted"));
 }
 
