@@ -49,6 +49,8 @@ pub(super) struct Pair {
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) topic: TopicSurvey,
+    /// When it was looked at first.
+    pub(super) looked: Instant,
     /// None where there was nothing to watch.
     pub(super) again: Option<Again>,
 }
@@ -101,16 +103,16 @@ pub(super) fn gather(config: &Config, tell: &dyn Fn(&str)) -> Result<Facts, Erro
     let brokers = source.survey()?;
     let output_brokers = other.as_ref().map(Cluster::survey).transpose()?;
     tell("asking about topics");
-    let looked = Instant::now();
     let mut pairs = Vec::new();
     for topic in selected(config, &source)? {
         let window = config.rule(&topic).window;
         let name = config.output_topic(&topic);
-        let watched = |topic| Watched { topic, again: None };
-        pairs.push(Pair {
-            source: watched(source.survey_topic(&topic, window, now)),
-            output: watched(output.survey_topic(&name, window, now)),
-        });
+        let look = |cluster: &Cluster, topic: &str| Watched {
+            topic: cluster.survey_topic(topic, window, now),
+            looked: Instant::now(),
+            again: None,
+        };
+        pairs.push(Pair { source: look(&source, &topic), output: look(output, &name) });
     }
     let dead = config.sink.dead_letter_topic.as_ref();
     let dead_letter = dead.map(|topic| output.survey_topic(topic, config.dedup.window, now));
@@ -118,7 +120,7 @@ pub(super) fn gather(config: &Config, tell: &dyn Fn(&str)) -> Result<Facts, Erro
     tell("asking for a producer's id");
     let producing = idempotence(config, PROBE_TIMEOUT)?;
     let probed = probe(config, output)?;
-    watch(config, &mut pairs, (&source, output), looked, tell);
+    watch(config, &mut pairs, (&source, output), tell);
     Ok(Facts {
         now,
         source: brokers,
@@ -157,7 +159,6 @@ fn watch(
     config: &Config,
     pairs: &mut [Pair],
     (source, output): (&Cluster, &Cluster),
-    looked: Instant,
     tell: &dyn Fn(&str),
 ) {
     let wait = (config.checkpoint.interval * 2).clamp(WATCH_AT_LEAST, WATCH_AT_LEAST * 4);
@@ -168,12 +169,14 @@ fn watch(
         if held.is_empty() {
             continue;
         }
-        let left = wait.saturating_sub(looked.elapsed());
+        let left = wait.saturating_sub(topic.looked.elapsed());
         if !left.is_zero() {
             tell("watching an open transaction");
             std::thread::sleep(left);
         }
+        // Before the question: what is answered later was true at least this long.
+        let after = topic.looked.elapsed();
         let stable = cluster.stable_offsets(&topic.topic.name, &held);
-        topic.again = Some(Again { after: looked.elapsed(), stable });
+        topic.again = Some(Again { after, stable });
     }
 }

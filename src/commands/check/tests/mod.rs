@@ -9,7 +9,7 @@ mod topics;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
@@ -179,7 +179,7 @@ fn topic(name: &str) -> TopicSurvey {
 
 fn facts() -> Facts {
     use Operation::{Describe, Read};
-    let watched = |name: &str| Watched { topic: topic(name), again: None };
+    let watched = |name: &str| Watched { topic: topic(name), looked: Instant::now(), again: None };
     let broker = |id| BrokerSurvey { id, settings: Ok(settings(BROKER)) };
     let clock = Clock { before: NOW, broker: Timestamp(NOW.0 + 5), after: Timestamp(NOW.0 + 20) };
     Facts {
