@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{DemoOptions, Invocation, RunOptions, version};
+use crate::commands::{CheckOptions, DemoOptions, Invocation, RunOptions, version};
 use crate::logging::Format;
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 the ledger found lost or \
-repeated records.
+Exit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 the check or the \
+ledger found faults.
 Environment: FIRSTSEEN_LOG sets the log filter (default `info`); logs go to stderr.";
 
 /// Forwards each key's first occurrence from one Kafka topic to another, safe across crashes.
@@ -27,6 +27,8 @@ struct Cli {
 enum Command {
     /// Deduplicate the topics a config file names, until told to stop.
     Run(RunArgs),
+    /// Say what a config promises on its brokers, and what weakens it; changes nothing.
+    Check(CheckArgs),
     /// Show it working: an embedded broker, made records, a sink killed again and again.
     Demo(DemoArgs),
 }
@@ -46,6 +48,19 @@ struct RunArgs {
     /// How logs are written to stderr.
     #[arg(long, value_enum, default_value_t = LogFormat::Human)]
     log: LogFormat,
+}
+
+#[derive(Args, Debug)]
+struct CheckArgs {
+    /// The config file (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print the report as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Live with a finding, given by its name (docs/check.md); may be given again.
+    #[arg(long, value_name = "NAME")]
+    accept: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -104,6 +119,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ear
     let cli = Cli::from_arg_matches(&matches).map_err(Early)?;
     Ok(match cli.command {
         Command::Run(args) => Invocation::Run(args.into()),
+        Command::Check(args) => Invocation::Check(args.into()),
         Command::Demo(args) => Invocation::Demo(args.into()),
     })
 }
@@ -120,6 +136,12 @@ impl From<RunArgs> for RunOptions {
             redecide: args.redecide,
             log: args.log.into(),
         }
+    }
+}
+
+impl From<CheckArgs> for CheckOptions {
+    fn from(args: CheckArgs) -> Self {
+        Self { config: args.config, json: args.json, accept: args.accept }
     }
 }
 

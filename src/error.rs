@@ -139,7 +139,7 @@ pub fn reference() -> String {
          Every error is one line on standard error:\n\n```text\nerror[E1005]: config \
          `checkpoint.interval` (line 12): expected at least 100ms, got `5ms`; fix: use 100ms or \
          more\n```\n\nExit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 an \
-         audit found faults. A config with several faults prints a line for each.\n\n\
+         audit or check found faults. A config with several faults prints a line for each.\n\n\
          | code | exit | what | what to do |\n| --- | --- | --- | --- |\n",
     );
     for code in Code::ALL {

@@ -1,11 +1,13 @@
 //! What the program can do, one file a command. Nothing here knows how arguments are typed.
 
+mod check;
 mod demo;
 mod out;
 mod run;
 mod signals;
 pub mod version;
 
+pub use check::{Options as CheckOptions, reference as check_reference};
 pub use demo::{
     Error as DemoError, Ledger, Options as DemoOptions, Outcome, Progress, SinkCommand, play,
 };
@@ -21,6 +23,8 @@ use crate::logging;
 pub enum Invocation {
     /// Deduplicate until told to stop.
     Run(RunOptions),
+    /// Say what a config promises on its brokers.
+    Check(CheckOptions),
     /// Show it working on an embedded broker.
     Demo(DemoOptions),
 }
@@ -32,6 +36,11 @@ pub enum Invocation {
 pub fn run(invocation: Invocation) -> Result<(), Error> {
     match invocation {
         Invocation::Run(options) => run::run(&options),
+        Invocation::Check(options) => {
+            // What goes wrong is in the report; the client's lines would only be in its way.
+            logging::init(logging::Format::Human, "off")?;
+            check::run(&options)
+        }
         Invocation::Demo(options) => {
             logging::init(logging::Format::Human, "firstseen=info")?;
             demo::run(&options)

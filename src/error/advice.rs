@@ -121,5 +121,9 @@ pub fn advice(code: Code) -> &'static str {
         Code::Internal => "Report it as a bug, with the line and the log before it.",
         Code::LedgerFaults => "Keep both topics and the log, and report it as a bug.",
         Code::CommandFailed => "Mend what the line names, and run the command again.",
+        Code::CheckFaults => {
+            "Do what each line of the report says, or accept it by `--accept NAME`; docs/check.md \
+             lists them."
+        }
     }
 }

@@ -8,13 +8,15 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::client::{Consuming, Reach};
 use super::error::{Cause, Class, Error};
 use super::ffi;
-use crate::config::Config;
+use super::ffi::admin::Resource;
+use super::survey::Settings;
+use crate::config::{Config, TopicSelection};
 use crate::words::TopicId;
 
 /// A connection that answers questions about a cluster.
 pub struct Cluster {
-    client: Consuming,
-    timeout: Duration,
+    pub(super) client: Consuming,
+    pub(super) timeout: Duration,
 }
 
 /// What the broker tells about a topic. Where a fact is `None` the broker does not tell it, which
@@ -61,7 +63,7 @@ impl Cluster {
         Self::at(&Reach::output(config), timeout)
     }
 
-    fn at(reach: &Reach, timeout: Duration) -> Result<Self, Error> {
+    pub(super) fn at(reach: &Reach, timeout: Duration) -> Result<Self, Error> {
         let cluster = Self { client: Consuming::lookup(reach)?, timeout };
         let client = &cluster.client.client;
         // The id is known from the first answer, whatever it was; some systems have none.
@@ -105,6 +107,19 @@ impl Cluster {
         Ok(Some(self.facts(name, topic.partitions().len(), &metadata)))
     }
 
+    /// Returns the topics that are to be read, as they are now; none where a pattern matches none.
+    ///
+    /// # Errors
+    /// As [`Cluster::topics_matching`].
+    pub fn selected(&self, topics: &TopicSelection) -> Result<Vec<String>, Error> {
+        match topics {
+            TopicSelection::List(topics) => Ok(topics.clone()),
+            TopicSelection::Pattern(pattern) => {
+                self.topics_matching(pattern.trim_start_matches('^'))
+            }
+        }
+    }
+
     /// Returns the names of all topics whose whole name matches, sorted; internal ones left out.
     ///
     /// # Errors
@@ -145,24 +160,34 @@ impl Cluster {
         let controller = ffi::controller(native);
         let answers = metadata.brokers().iter().any(|broker| broker.id() == controller);
         let timeout = answers.then_some(self.timeout);
-        let id = timeout.and_then(|timeout| ffi::describe_topic(native, name, timeout));
-        let id = id.map(topic_id);
+        let id = timeout
+            .and_then(|timeout| ffi::admin::describe_topic(native, name, timeout).ok())
+            .and_then(|topic| topic.id);
         let settings = timeout
-            .and_then(|timeout| ffi::describe_config(native, name, timeout))
+            .and_then(|timeout| {
+                ffi::admin::describe_config(native, Resource::Topic(name), timeout).ok()
+            })
             .unwrap_or_default();
         self.client.serve();
-        let get = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
-        TopicFacts {
-            partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
+        let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
+        TopicFacts::new(partitions, id.map(topic_id), &Settings::new(settings))
+    }
+}
+
+impl TopicFacts {
+    /// Reads the facts out of a topic's settings, as the broker writes them.
+    pub(super) fn new(partitions: i32, id: Option<TopicId>, settings: &Settings) -> Self {
+        Self {
+            partitions,
             id,
-            timestamp_type: match get("message.timestamp.type") {
+            timestamp_type: match settings.text("message.timestamp.type") {
                 Some("CreateTime") => Some(TimestampType::Create),
                 Some("LogAppendTime") => Some(TimestampType::LogAppend),
                 _ => None,
             },
-            max_message_bytes: get("max.message.bytes").and_then(|v| v.parse().ok()),
-            cleanup_policy: get("cleanup.policy").map(str::to_owned),
-            retention_ms: get("retention.ms").and_then(|v| v.parse().ok()),
+            max_message_bytes: settings.number("max.message.bytes"),
+            cleanup_policy: settings.text("cleanup.policy").map(str::to_owned),
+            retention_ms: settings.number("retention.ms"),
         }
     }
 }
@@ -173,7 +198,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-fn topic_id((high, low): (i64, i64)) -> TopicId {
+pub(super) fn topic_id((high, low): (i64, i64)) -> TopicId {
     let mut bytes = [0; 16];
     let (front, back) = bytes.split_at_mut(8);
     front.copy_from_slice(&high.to_be_bytes());

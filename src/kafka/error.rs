@@ -560,6 +560,16 @@ impl Cause {
         Self { code: None, text: text.into() }
     }
 
+    /// Returns whether the broker refused a permission.
+    pub fn is_denied(&self) -> bool {
+        let of_an_id = self.code == Some(K::TransactionalIdAuthorizationFailed);
+        of_an_id
+            || matches!(
+                self.class(),
+                Class::TopicAuthorization | Class::GroupAuthorization | Class::ClusterAuthorization
+            )
+    }
+
     pub(super) fn class(&self) -> Class {
         self.code.map_or(Class::Transient, class)
     }

@@ -27,6 +27,8 @@ pub(super) use batch::{PartitionQueue, Taken};
 
 use sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR as NO_ERROR;
 
+pub(super) mod admin;
+
 // A record's token travels as a pointer that is never followed.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
@@ -80,6 +82,7 @@ pub(super) enum EventKind {
     Error,
     Rebalance,
     Commit,
+    Statistics,
     Other,
 }
 
@@ -107,6 +110,7 @@ impl Event {
             sys::RD_KAFKA_EVENT_ERROR => EventKind::Error,
             sys::RD_KAFKA_EVENT_REBALANCE => EventKind::Rebalance,
             sys::RD_KAFKA_EVENT_OFFSET_COMMIT => EventKind::Commit,
+            sys::RD_KAFKA_EVENT_STATS => EventKind::Statistics,
             _ => EventKind::Other,
         }
     }
@@ -143,6 +147,12 @@ impl Event {
                 sys::rd_kafka_event_log(self.0.as_ptr(), &mut facility, &mut line, &mut level);
             (failed == 0).then(|| (level, text(facility), text(line)))
         }
+    }
+
+    /// The client's figures about itself, as JSON.
+    pub(super) fn statistics(&self) -> String {
+        // SAFETY: the event is alive and owns the text, which is copied; null for other events.
+        unsafe { text(sys::rd_kafka_event_stats(self.0.as_ptr())) }
     }
 
     /// The partitions of a rebalance or commit, copied out: a list that stays alive would hold
@@ -694,14 +704,20 @@ unsafe fn entries(list: *mut sys::rd_kafka_topic_partition_list_t) -> Vec<Entry>
         if count == 0 {
             return Vec::new();
         }
-        let one = |e: &sys::rd_kafka_topic_partition_t| Entry {
+        slice::from_raw_parts(list.elems, count).iter().map(|e| entry(e)).collect()
+    }
+}
+
+unsafe fn entry(e: &sys::rd_kafka_topic_partition_t) -> Entry {
+    // SAFETY: the caller gives an element of a living list, which owns its texts; all is copied.
+    unsafe {
+        Entry {
             topic: text(e.topic),
             partition: e.partition,
             offset: e.offset,
             metadata: bytes(e.metadata, e.metadata_size).unwrap_or_default().to_vec(),
             error: code(e.err),
-        };
-        slice::from_raw_parts(list.elems, count).iter().map(one).collect()
+        }
     }
 }
 
@@ -709,121 +725,6 @@ unsafe fn entries(list: *mut sys::rd_kafka_topic_partition_list_t) -> Vec<Entry>
 pub(super) fn controller(client: &NativeClient) -> i32 {
     // SAFETY: the client lives; without time to wait this only reads what is cached.
     unsafe { sys::rd_kafka_controllerid(client.ptr(), 0) }
-}
-
-/// Asks for a topic's id; `None` where the broker has none.
-pub(super) fn describe_topic(
-    client: &NativeClient,
-    topic: &str,
-    timeout: Duration,
-) -> Option<(i64, i64)> {
-    let answers = Queue::new(client)?;
-    let topic = CString::new(topic).ok()?;
-    let options =
-        Options::new(client, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, timeout)?;
-    // SAFETY: the request copies names and options; the answer and all in it live until the
-    // event is dropped at the end.
-    unsafe {
-        let mut names = [topic.as_ptr()];
-        let names = sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), 1);
-        sys::rd_kafka_DescribeTopics(client.ptr(), names, options.0.as_ptr(), answers.0.as_ptr());
-        sys::rd_kafka_TopicCollection_destroy(names);
-        let event = answers.poll(timeout + GRACE)?;
-        let result = sys::rd_kafka_event_DescribeTopics_result(event.raw());
-        if event.error().is_some() || result.is_null() {
-            return None;
-        }
-        let mut count = 0;
-        let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &mut count);
-        let first = *slice::from_raw_parts(NonNull::new(topics)?.as_ptr(), count).first()?;
-        let id = NonNull::new(sys::rd_kafka_TopicDescription_topic_id(first).cast_mut())?;
-        Some((
-            sys::rd_kafka_Uuid_most_significant_bits(id.as_ptr()),
-            sys::rd_kafka_Uuid_least_significant_bits(id.as_ptr()),
-        ))
-        .filter(|id| *id != (0, 0))
-    }
-}
-
-/// Asks for a topic's settings; empty where the broker does not tell.
-pub(super) fn describe_config(
-    client: &NativeClient,
-    topic: &str,
-    timeout: Duration,
-) -> Option<Vec<(String, String)>> {
-    let answers = Queue::new(client)?;
-    let topic = CString::new(topic).ok()?;
-    let options =
-        Options::new(client, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout)?;
-    // SAFETY: as in `describe_topic`.
-    unsafe {
-        let resource = sys::rd_kafka_ConfigResource_new(
-            sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC,
-            topic.as_ptr(),
-        );
-        let mut asked = [NonNull::new(resource)?.as_ptr()];
-        sys::rd_kafka_DescribeConfigs(
-            client.ptr(),
-            asked.as_mut_ptr(),
-            1,
-            options.0.as_ptr(),
-            answers.0.as_ptr(),
-        );
-        sys::rd_kafka_ConfigResource_destroy(resource);
-        let event = answers.poll(timeout + GRACE)?;
-        let result = sys::rd_kafka_event_DescribeConfigs_result(event.raw());
-        if event.error().is_some() || result.is_null() {
-            return None;
-        }
-        let mut count = 0;
-        let resources = sys::rd_kafka_DescribeConfigs_result_resources(result, &mut count);
-        let first = *slice::from_raw_parts(NonNull::new(resources)?.as_ptr(), count).first()?;
-        if code(sys::rd_kafka_ConfigResource_error(first)).is_some() {
-            return None;
-        }
-        let mut count = 0;
-        let Some(found) = NonNull::new(sys::rd_kafka_ConfigResource_configs(first, &mut count))
-        else {
-            return Some(Vec::new());
-        };
-        let pair = |entry: &*const sys::rd_kafka_ConfigEntry_t| {
-            let value = sys::rd_kafka_ConfigEntry_value(*entry);
-            (!value.is_null()).then(|| (text(sys::rd_kafka_ConfigEntry_name(*entry)), text(value)))
-        };
-        Some(slice::from_raw_parts(found.as_ptr(), count).iter().filter_map(pair).collect())
-    }
-}
-
-/// How much longer to wait for an answer than the request itself may take.
-const GRACE: Duration = Duration::from_secs(1);
-
-struct Options(NonNull<sys::rd_kafka_AdminOptions_t>);
-
-impl Options {
-    fn new(
-        client: &NativeClient,
-        operation: sys::rd_kafka_admin_op_t,
-        timeout: Duration,
-    ) -> Option<Self> {
-        // SAFETY: the options are ours; a failure to set the timeout leaves the default.
-        unsafe {
-            let raw = NonNull::new(sys::rd_kafka_AdminOptions_new(client.ptr(), operation))?;
-            let _result: sys::rd_kafka_resp_err_t = sys::rd_kafka_AdminOptions_set_request_timeout(
-                raw.as_ptr(),
-                millis(timeout),
-                ptr::null_mut(),
-                0,
-            );
-            Some(Self(raw))
-        }
-    }
-}
-
-impl Drop for Options {
-    fn drop(&mut self) {
-        // SAFETY: the one owner destroys it once.
-        unsafe { sys::rd_kafka_AdminOptions_destroy(self.0.as_ptr()) }
-    }
 }
 
 fn code(error: sys::rd_kafka_resp_err_t) -> Option<RDKafkaErrorCode> {

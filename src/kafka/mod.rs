@@ -2,7 +2,8 @@
 //!
 //! [`Source`] reads records in a consumer group, [`Sink`] writes them and reports what came of
 //! each, [`Committer`] ends its transactions, [`probe`] finds out whether there can be any,
-//! [`OutputReader`] reads the output back, [`Cluster`] answers questions about topics.
+//! [`OutputReader`] reads the output back, [`Cluster`] answers questions about topics, and
+//! [`survey`] holds all that brokers tell for `check`.
 //! Each is owned by one thread; nothing here decides what to do with a record.
 
 mod client;
@@ -14,6 +15,7 @@ mod probe;
 mod record;
 mod sink;
 mod source;
+pub mod survey;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -26,5 +28,5 @@ pub use record::{Header, SourceRecord};
 pub use sink::{
     FailureKind, Outcome, RecordLimits, Refused, Report, Sink, Target, Writes, Written,
 };
-pub use source::{Closed, Committed, GroupMember, Polled, Source};
+pub use source::{Closed, Committed, GroupMember, Polled, Source, Timings};
 pub use transaction::{Committer, Ended, Offsets, Undone};

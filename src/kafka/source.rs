@@ -37,6 +37,7 @@ use super::ffi::{self, Event, PartitionQueue, Queue, Taken};
 use super::record::SourceRecord;
 use crate::config::{Config, Membership, TopicSelection};
 use crate::words::{ResumeOffset, SourcePartition};
+pub use settings::Timings;
 use settings::settings;
 
 /// Reads source records. Owned by one thread.

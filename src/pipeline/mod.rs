@@ -14,6 +14,7 @@
 
 mod context;
 mod error;
+pub(crate) mod fit;
 mod flow;
 mod gate;
 mod keys;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::config::{Config, TopicSelection};
 use crate::kafka::{Cluster, RecordLimits, Sink, TimestampType, TopicFacts};
-use crate::words::{SourcePartition, Span};
+use crate::words::SourcePartition;
 
-use super::Error;
 use super::lane::Route;
+use super::{Error, fit};
 
 /// How long the brokers may take to answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
@@ -39,16 +39,12 @@ impl Topics {
 
     /// Returns the source topics as they are now.
     pub(super) fn sources(&self, config: &Config) -> Result<Vec<String>, Error> {
+        let found = self.source.selected(&config.source.topics)?;
         match &config.source.topics {
-            TopicSelection::List(topics) => Ok(topics.clone()),
-            TopicSelection::Pattern(pattern) => {
-                let pattern = pattern.trim_start_matches('^');
-                let found = self.source.topics_matching(pattern)?;
-                if found.is_empty() {
-                    return Err(Error::NoTopics { pattern: pattern.to_owned() });
-                }
-                Ok(found)
+            TopicSelection::Pattern(pattern) if found.is_empty() => {
+                Err(Error::NoTopics { pattern: pattern.trim_start_matches('^').to_owned() })
             }
+            _ => Ok(found),
         }
     }
 
@@ -84,7 +80,7 @@ impl Topics {
     pub(super) fn warn_of_short_memory(&self, config: &Config, topic: &str) -> Result<(), Error> {
         let output = config.output_topic(topic);
         let facts = described(self.output(), "output", &output)?;
-        if let Some(why) = short_memory(&facts, config.rule(topic).window) {
+        if let Some(why) = fit::short_memory(&facts, config.rule(topic).window) {
             tracing::warn!(output, "after a loss of the state, keys may be forwarded again: {why}");
         }
         Ok(())
@@ -109,7 +105,7 @@ impl Topics {
         }
         let source = described(&self.source, "source", topic)?;
         let output = described(self.output(), "output", &output_topic)?;
-        if output.partitions < source.partitions {
+        if fit::lacks_partitions(&source, &output) {
             return Err(Error::PartitionCount {
                 source_topic: topic.to_owned(),
                 source_partitions: source.partitions,
@@ -130,41 +126,6 @@ impl Topics {
     }
 }
 
-/// Returns why an output cannot be read back over one window, if so.
-fn short_memory(output: &TopicFacts, window: Span) -> Option<&'static str> {
-    let compacted = output.cleanup_policy.as_ref().is_some_and(|way| way.contains("compact"));
-    if compacted {
-        return Some("`cleanup.policy` compacts it; set it to `delete`");
-    }
-    let short = output.retention_ms.is_some_and(|kept| kept >= 0 && kept < window.as_ms());
-    short.then_some("`retention.ms` is less than `dedup.window`; raise it to the window")
-}
-
 fn described(cluster: &Cluster, role: &'static str, topic: &str) -> Result<TopicFacts, Error> {
     cluster.topic(topic)?.ok_or_else(|| Error::TopicMissing { role, topic: topic.to_owned() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn output(cleanup_policy: &str, retention_ms: i64) -> TopicFacts {
-        TopicFacts {
-            partitions: 1,
-            id: None,
-            timestamp_type: None,
-            max_message_bytes: None,
-            cleanup_policy: Some(cleanup_policy.to_owned()),
-            retention_ms: Some(retention_ms),
-        }
-    }
-
-    #[test]
-    fn an_output_that_forgets_within_the_window_is_told() {
-        let window = Span::from(Duration::from_secs(60));
-        assert_eq!(short_memory(&output("delete", 60_000), window), None);
-        assert_eq!(short_memory(&output("delete", -1), window), None);
-        assert!(short_memory(&output("delete", 59_999), window).is_some());
-        assert!(short_memory(&output("compact,delete", -1), window).is_some());
-    }
 }

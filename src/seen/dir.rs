@@ -119,6 +119,40 @@ impl StateDir {
         Ok(store::free_bytes(&self.dir)?)
     }
 
+    /// Returns why `dir` would be refused as not this user's alone or as of a newer build, if so,
+    /// without opening it.
+    ///
+    /// # Errors
+    /// Words about why it cannot be looked at.
+    pub fn why_shared(dir: &Path) -> Result<Option<String>, String> {
+        let words = |error: &dyn std::error::Error| match error.source() {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        let layout = store::layout_of(dir).map_err(|error| words(&error))?;
+        if let Err(error) = refuse_newer(dir, layout) {
+            return Ok(Some(error.to_string()));
+        }
+        let real = fs::canonicalize(dir).map_err(|error| words(&error))?;
+        store::refuse_shared(&real, true).map_err(|error| words(&error))
+    }
+
+    /// Returns whether a process holds the state at `dir`, with its id where it left one.
+    ///
+    /// # Errors
+    /// Words about why it cannot be looked at.
+    pub fn holder(dir: &Path) -> Result<Option<Option<u32>>, String> {
+        store::holder_of(&dir.join(LOCK)).map_err(|error| error.to_string())
+    }
+
+    /// Returns how many bytes may still be written where `dir` is.
+    ///
+    /// # Errors
+    /// Words about why the file system does not tell.
+    pub fn free_bytes_at(dir: &Path) -> Result<u64, String> {
+        store::free_bytes(dir).map_err(|error| error.to_string())
+    }
+
     /// Moves the state of a partition out of the way, whole, and returns where to. Nobody may
     /// have it open.
     ///

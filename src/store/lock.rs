@@ -40,6 +40,20 @@ impl Lock {
     }
 }
 
+/// Returns whether a process holds the lock at `path`, and its id as far as it can be read. The
+/// lock is not taken for longer than the look, and not made where it is not there.
+pub(crate) fn holder_of(path: &Path) -> Result<Option<Option<u32>>, Error> {
+    let mut file = match files::open_options().read(true).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(Error::io("open", path))?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(holder(&mut file))),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;

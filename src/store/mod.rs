@@ -37,7 +37,7 @@ pub(crate) use files::{
     create_private_dir, free_bytes, ignore_file_size_signal, private_umask, read_private,
     refuse_shared, sync_dir, write_atomically,
 };
-pub(crate) use lock::Lock;
+pub(crate) use lock::{Lock, holder_of};
 pub(crate) use migrate::{LAYOUT, Layout, initialise, layout_of};
 pub(crate) use sled_blocks::guarded;
 

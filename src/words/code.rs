@@ -107,6 +107,7 @@ codes! {
     Internal = "E6999", exit 1, "an invariant of firstseen does not hold";
     LedgerFaults = "E7001", exit 3, "the ledger found lost or repeated records";
     CommandFailed = "E7002", exit 1, "the command could not be carried out to its end";
+    CheckFaults = "E7006", exit 3, "the check found faults";
 }
 
 impl fmt::Display for Code {

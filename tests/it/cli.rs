@@ -19,7 +19,7 @@ fn stderr(assert: &Assert) -> String {
 
 #[test]
 fn a_usage_error_exits_with_2_and_says_nothing_on_stdout() {
-    for args in [&[][..], &["run"], &["fly"], &["demo", "--kills", "many"]] {
+    for args in [&[][..], &["run"], &["check"], &["fly"], &["demo", "--kills", "many"]] {
         let assert = firstseen(args).code(2);
         assert_eq!(stdout(&assert), "", "{args:?}");
         assert!(!stderr(&assert).is_empty(), "{args:?}");
@@ -29,7 +29,7 @@ fn a_usage_error_exits_with_2_and_says_nothing_on_stdout() {
 #[test]
 fn help_goes_to_stdout_and_lists_the_commands_and_the_exit_codes() {
     let help = stdout(&firstseen(&["--help"]).success());
-    for word in ["run", "demo", "Exit codes", "FIRSTSEEN_LOG"] {
+    for word in ["run", "check", "demo", "Exit codes", "FIRSTSEEN_LOG"] {
         assert!(help.contains(word), "no {word} in:\n{help}");
     }
 }

@@ -1,6 +1,7 @@
 //! The tests that run the real program, most against real Kafka, in one binary so that it links
 //! once and the tests share one broker.
 //!
+//! - `check`: what `check` finds on brokers that are set up well and badly, and that it leaves no trace.
 //! - `cli`: exit codes, and what goes to which stream. Needs no broker.
 //! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
@@ -32,6 +33,7 @@
 
 mod support;
 
+mod check;
 mod cli;
 mod config;
 mod demo;

@@ -1,15 +1,43 @@
 //! How the consumer is set up.
 
+use std::time::Duration;
+
 use rdkafka::ClientConfig;
 
 use crate::config::Config;
 use crate::kafka::client::Reach;
 
+/// How a member keeps its place in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timings {
+    /// How often it tells the group that it lives.
+    pub heartbeat: Duration,
+    /// How long the group waits for it in a rebalance.
+    pub poll: Duration,
+}
+
+impl Timings {
+    /// The timings of a source with this config: ours, or those passed through.
+    pub fn of(config: &Config) -> Self {
+        let session = config.source.session_timeout;
+        let reach = Reach::source(config);
+        let passed = |name, ours: Duration| {
+            let given = reach.property(name).and_then(|value| value.trim().parse().ok());
+            given.map_or(ours, Duration::from_millis)
+        };
+        let heartbeat = (session / 3).clamp(Duration::from_millis(1), Duration::from_secs(3));
+        Self {
+            heartbeat: passed("heartbeat.interval.ms", heartbeat),
+            poll: passed("max.poll.interval.ms", session.max(Duration::from_secs(300))),
+        }
+    }
+}
+
 pub(super) fn settings(config: &Config, reach: &Reach) -> ClientConfig {
-    let session = config.source.session_timeout.as_millis();
-    let session_ms = session.to_string();
-    let heartbeat_ms = (session / 3).clamp(1, 3000).to_string();
-    let poll_ms = session.max(300_000).to_string();
+    let session_ms = config.source.session_timeout.as_millis().to_string();
+    let timings = Timings::of(config);
+    let heartbeat_ms = timings.heartbeat.as_millis().to_string();
+    let poll_ms = timings.poll.as_millis().to_string();
     let mut defaults = vec![
         // At the default of 1000 a full queue stalls fetching for a second: a fifth of the speed.
         ("fetch.queue.backoff.ms", "5"),

@@ -1,0 +1,222 @@
+//! What only trying shows: whether a producer gets an id, and whether transactions can begin.
+//!
+//! Both write no record into any topic of a user's. A transactional id that begins leaves an entry
+//! in the broker's own log, which the broker removes by itself (`transactional.id.expiration.ms`).
+
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::client::Client;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::types::{RDKafkaErrorCode as K, RDKafkaType};
+
+use super::versions::Apis;
+use super::{Asked, Cause};
+use crate::config::Config;
+use crate::kafka::client::{Context, Handle, Reach, no_queue, setting};
+use crate::kafka::cluster::Cluster;
+use crate::kafka::error::{Class, Error, class};
+use crate::kafka::ffi::{self, EventKind, Queue, admin};
+use crate::words::{Timestamp, WallClock};
+
+/// What came of asking for a producer's id.
+#[derive(Clone, Debug)]
+pub enum Idempotence {
+    /// The broker gave one.
+    Works,
+    /// It never will: not to this user, or not at all.
+    Refused(Cause),
+    /// No answer that says either.
+    Unknown(Cause),
+}
+
+/// What a producer without transactions found.
+#[derive(Clone, Debug)]
+pub struct Producing {
+    /// Whether it may write idempotently.
+    pub idempotence: Idempotence,
+    /// What the brokers can, where the client told.
+    pub apis: Option<Apis>,
+}
+
+/// What came of beginning transactions, in the classes that decide about a fallback.
+#[derive(Clone, Debug)]
+pub enum Transactions {
+    /// The coordinator gave an id.
+    Work {
+        /// What time the coordinator had meanwhile.
+        clock: Asked<Clock>,
+    },
+    /// They are not there, or not for this user: no later try will differ.
+    Cannot(Cause),
+    /// The broker refuses what we ask for, and would take something else.
+    Misconfigured(Cause),
+    /// Somebody else uses the probe's id at this moment.
+    Fenced(Cause),
+    /// No answer that says either.
+    NotNow(Cause),
+    /// Nobody asked.
+    NotAsked,
+}
+
+/// A time the broker noted between two of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Our time before it was noted.
+    pub before: Timestamp,
+    /// What the broker noted.
+    pub broker: Timestamp,
+    /// Our time when it was surely noted.
+    pub after: Timestamp,
+}
+
+/// Asks for a producer's id the way [`crate::kafka::Sink`] does, and writes nothing.
+///
+/// # Errors
+/// [`Error::Setting`] where the client refuses a property.
+pub fn idempotence(config: &Config, timeout: Duration) -> Result<Producing, Error> {
+    let owned = [
+        ("enable.idempotence", "true"),
+        // The client tells in its statistics, and nowhere else, that it got an id.
+        ("statistics.interval.ms", "50"),
+        // The client tells in its log, and nowhere else, what a broker can.
+        ("debug", "feature"),
+    ];
+    let mut settings = Reach::output(config).config(&[], &owned);
+    settings.set_log_level(RDKafkaLogLevel::Debug);
+    let producer = producer(&settings, config.sink_bootstrap_servers())?;
+    let start = Instant::now();
+    let mut apis = Apis::default();
+    let mut idempotence = None;
+    while idempotence.is_none() && start.elapsed() < timeout {
+        let Some(event) = producer.queue.poll(Duration::from_millis(50)) else { continue };
+        match event.kind() {
+            EventKind::Log => match event.log() {
+                Some((7, _, line)) => apis.absorb(&line),
+                _ => drop(producer.context().absorb(&event)),
+            },
+            EventKind::Statistics if has_id(&event.statistics()) => {
+                idempotence = Some(Idempotence::Works);
+            }
+            _ => drop(producer.context().absorb(&event)),
+        }
+        if let Some((code, text)) = producer.client.fatal_error() {
+            idempotence = Some(Idempotence::Refused(Cause::new(code, text)));
+        }
+    }
+    let idempotence = idempotence.unwrap_or_else(|| {
+        let heard = producer.context().last();
+        Idempotence::Unknown(heard.unwrap_or_else(|| Cause::of(K::OperationTimedOut)))
+    });
+    Ok(Producing { idempotence, apis: (!apis.is_empty()).then_some(apis) })
+}
+
+/// Begins transactions with `id`, which must be nobody else's, and ends before the first one.
+///
+/// `cluster` is the output's; it is asked for the time that the coordinator noted.
+///
+/// # Errors
+/// [`Error::Setting`] where the client refuses a property.
+pub fn transactions(
+    config: &Config,
+    cluster: &Cluster,
+    id: &str,
+    transaction_timeout: Duration,
+    timeout: Duration,
+) -> Result<Transactions, Error> {
+    let limit = transaction_timeout.as_millis().to_string();
+    let owned = [
+        ("enable.idempotence", "true"),
+        ("transactional.id", id),
+        ("transaction.timeout.ms", limit.as_str()),
+        ("message.timeout.ms", limit.as_str()),
+    ];
+    let settings = Reach::output(config).config(&[], &owned);
+    let producer = producer(&settings, config.sink_bootstrap_servers())?;
+    let wall = WallClock::system();
+    let before = wall.now();
+    let begun = admin::init_transactions(producer.client.native_client(), timeout);
+    while let Some(event) = producer.queue.poll(Duration::ZERO) {
+        producer.context().absorb(&event);
+    }
+    Ok(match begun {
+        Ok(()) => {
+            let broker = cluster.newest(TRANSACTION_LOG);
+            let clock = broker.map(|broker| Clock { before, broker, after: wall.now() });
+            Transactions::Work { clock }
+        }
+        Err(refused) => classed(refused, producer.context().last()),
+    })
+}
+
+/// Where the coordinator notes, with its own time, who began.
+const TRANSACTION_LOG: &str = "__transaction_state";
+
+/// Sorts a refusal. Only what will never change is "cannot": an outage must not cost a guarantee.
+fn classed(refused: admin::Refused, heard: Option<Cause>) -> Transactions {
+    let admin::Refused { cause, code, fatal } = refused;
+    match code {
+        K::UnsupportedFeature
+        | K::TransactionalIdAuthorizationFailed
+        | K::ClusterAuthorizationFailed => Transactions::Cannot(cause),
+        K::InvalidTransactionTimeout => Transactions::Misconfigured(cause),
+        K::Fenced | K::ProducerFenced | K::InvalidProducerEpoch => Transactions::Fenced(cause),
+        _ if fatal => Transactions::Misconfigured(cause),
+        // A bare timeout says less than what the client complained about meanwhile.
+        _ if class(code) == Class::Timeout => Transactions::NotNow(heard.unwrap_or(cause)),
+        _ => Transactions::NotNow(cause),
+    }
+}
+
+fn producer(config: &ClientConfig, servers: &str) -> Result<Handle<Client<Context>>, Error> {
+    let native = config.create_native_config().map_err(setting)?;
+    ffi::enable_producer_events(&native);
+    let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, Context::default())
+        .map_err(setting)?;
+    let queue = Queue::main(client.native_client()).ok_or_else(no_queue)?;
+    Ok(Handle { queue, client, servers: servers.to_owned() })
+}
+
+/// Returns whether the client's figures show a producer id.
+fn has_id(statistics: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(statistics)
+        .ok()
+        .and_then(|all| all.get("eos")?.get("producer_id")?.as_i64())
+        .is_some_and(|id| id >= 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: K, fatal: bool) -> Transactions {
+        classed(admin::Refused { cause: Cause::of(code), code, fatal }, None)
+    }
+
+    #[test]
+    fn only_what_will_never_change_is_a_reason_to_do_without_transactions() {
+        for code in [
+            K::UnsupportedFeature,
+            K::TransactionalIdAuthorizationFailed,
+            K::ClusterAuthorizationFailed,
+        ] {
+            assert!(matches!(refused(code, true), Transactions::Cannot(_)), "{code:?}");
+        }
+        for code in [K::OperationTimedOut, K::CoordinatorNotAvailable, K::ConcurrentTransactions] {
+            assert!(matches!(refused(code, false), Transactions::NotNow(_)), "{code:?}");
+        }
+        assert!(matches!(
+            refused(K::InvalidTransactionTimeout, true),
+            Transactions::Misconfigured(_)
+        ));
+        assert!(matches!(refused(K::ProducerFenced, true), Transactions::Fenced(_)));
+    }
+
+    #[test]
+    fn a_producer_id_is_read_from_the_clients_figures() {
+        assert!(has_id(r#"{"eos":{"idemp_state":"Assigned","producer_id":0}}"#));
+        assert!(!has_id(r#"{"eos":{"idemp_state":"WaitPID","producer_id":-1}}"#));
+        assert!(!has_id("{}"));
+        assert!(!has_id("not JSON"));
+    }
+}
