@@ -1,5 +1,7 @@
 //! The command line, as typed. `clap` stops here: [`parse`] hands out plain types.
 
+mod state;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +14,7 @@ use crate::logging::Format;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 the ledger found lost or \
-repeated records.
+repeated records, or `state verify` found faults.
 Environment: FIRSTSEEN_LOG sets the log filter (default `info`); logs go to stderr.";
 
 /// Forwards each key's first occurrence from one Kafka topic to another, safe across crashes.
@@ -27,6 +29,8 @@ struct Cli {
 enum Command {
     /// Deduplicate the topics a config file names, until told to stop.
     Run(RunArgs),
+    /// Look into the state, move it between machines, mend it.
+    State(state::StateArgs),
     /// Show it working: an embedded broker, made records, a sink killed again and again.
     Demo(DemoArgs),
 }
@@ -101,6 +105,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ear
     Ok(match cli.command {
         Command::Run(args) => Invocation::Run(args.into()),
         Command::Demo(args) => Invocation::Demo(args.into()),
+        Command::State(args) => Invocation::State(args.into()),
     })
 }
 

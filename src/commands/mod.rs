@@ -4,6 +4,7 @@ mod demo;
 mod out;
 mod run;
 mod signals;
+mod state;
 pub mod version;
 
 pub use demo::{
@@ -11,6 +12,10 @@ pub use demo::{
 };
 pub use run::Options as RunOptions;
 pub use signals::Forced;
+pub use state::{
+    Action as StateAction, Error as StateError, Explanation, InspectOptions,
+    Options as StateOptions, PartitionStats, RecordOptions, SegmentStats, StatsReport, Verdict,
+};
 
 use crate::error::Error;
 use crate::logging;
@@ -23,6 +28,8 @@ pub enum Invocation {
     Run(RunOptions),
     /// Show it working on an embedded broker.
     Demo(DemoOptions),
+    /// Look into the state, move it, mend it.
+    State(StateOptions),
 }
 
 /// Does it.
@@ -35,6 +42,10 @@ pub fn run(invocation: Invocation) -> Result<(), Error> {
         Invocation::Demo(options) => {
             logging::init(logging::Format::Human, "firstseen=info")?;
             demo::run(&options)
+        }
+        Invocation::State(options) => {
+            logging::init(logging::Format::Human, "warn")?;
+            state::run(&options)
         }
     }
 }

@@ -7,6 +7,8 @@ use crate::config::Config;
 use crate::seen::StateDir;
 use crate::words::{Board, WallClock};
 
+use super::desk::Desk;
+
 /// Asks a running pipeline to do something, from a signal handler or a test.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
@@ -14,6 +16,8 @@ pub struct Control {
     pub stop: Arc<AtomicBool>,
     /// Set to ask for a checkpoint now; taken back when it is begun.
     pub checkpoint: Arc<AtomicBool>,
+    /// Where to ask about the partitions that are held.
+    pub desk: Desk,
 }
 
 impl Control {

@@ -12,6 +12,7 @@
 //! hand their results over and never touch a core that runs.
 
 mod context;
+mod desk;
 mod error;
 mod flow;
 mod gate;
@@ -19,6 +20,7 @@ mod keys;
 mod lane;
 mod lease;
 mod leave;
+mod loading;
 mod plan;
 mod progress;
 mod settle;
@@ -30,6 +32,7 @@ mod turn;
 mod watch;
 
 pub use context::Control;
+pub use desk::{Desk, LaneView, Reply, Wanted};
 pub use error::Error;
 pub use gate::Closed;
 pub use turn::run;
