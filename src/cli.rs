@@ -105,7 +105,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ear
     Ok(match cli.command {
         Command::Run(args) => Invocation::Run(args.into()),
         Command::Demo(args) => Invocation::Demo(args.into()),
-        Command::State(args) => Invocation::State(args.into()),
+        Command::State(args) => Invocation::State(args.options().map_err(Early)?),
     })
 }
 
@@ -157,6 +157,18 @@ mod tests {
     fn run_needs_a_config_file() {
         let error = parse_words("firstseen run").expect_err("no config given");
         assert_eq!(error.0.kind(), ErrorKind::MissingRequiredArgument);
+    }
+
+    #[test]
+    fn state_needs_a_config_file_and_takes_it_on_either_side_of_the_command() {
+        let error = parse_words("firstseen state stats").expect_err("no config given");
+        assert_eq!(error.0.kind(), ErrorKind::MissingRequiredArgument);
+        for words in ["state --config a.toml --json stats", "state stats --json --config a.toml"] {
+            let Ok(Invocation::State(state)) = parse_words(&format!("firstseen {words}")) else {
+                panic!("expected a state command");
+            };
+            assert_eq!((state.config, state.json), (PathBuf::from("a.toml"), true));
+        }
     }
 
     #[test]

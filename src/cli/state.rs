@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
+use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
 
 use crate::commands::{InspectOptions, RecordOptions, StateAction, StateOptions};
@@ -139,11 +140,16 @@ fn time(text: &str) -> Result<Timestamp, String> {
     i64::try_from(since.as_millis()).map(Timestamp).map_err(|_| expected())
 }
 
-impl From<StateArgs> for StateOptions {
-    fn from(args: StateArgs) -> Self {
-        let StateArgs { action, config, json, topic, partition } = args;
-        let config = config.unwrap_or_else(|| PathBuf::from("firstseen.toml"));
-        Self { config, json, topic, partition, action: action.into() }
+impl StateArgs {
+    /// Returns what was asked for. A flag that every subcommand takes cannot be a required one for
+    /// the parser, so the config file is asked for here.
+    pub(super) fn options(self) -> Result<StateOptions, clap::Error> {
+        let Self { action, config, json, topic, partition } = self;
+        let Some(config) = config else {
+            let text = "the following required arguments were not provided:\n  --config <FILE>\n";
+            return Err(super::command().error(ErrorKind::MissingRequiredArgument, text));
+        };
+        Ok(StateOptions { config, json, topic, partition, action: action.into() })
     }
 }
 

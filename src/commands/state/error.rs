@@ -36,7 +36,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The state has faults.
-    #[error("verify found {faults} faults in state directory `{dir}`; the first: {first}")]
+    #[error("verify found {} in state directory `{dir}`; the first: {first}", faults_text(*faults))]
     Faults {
         /// The directory.
         dir: PathBuf,
@@ -49,6 +49,10 @@ pub enum Error {
 
 fn holder_text(holder: Option<u32>) -> String {
     holder.map_or_else(|| "the process".to_owned(), |pid| format!("process {pid}"))
+}
+
+fn faults_text(faults: usize) -> String {
+    if faults == 1 { "1 fault".to_owned() } else { format!("{faults} faults") }
 }
 
 impl Error {

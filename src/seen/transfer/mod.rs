@@ -24,11 +24,11 @@ use super::{Batch, EntryView, Error, Seen};
 use crate::key::Fingerprint;
 use crate::words::{Checkpoint, Timestamp};
 
-/// How many entries are written to a state at a time.
-const BATCH: usize = 256 * 1024;
+/// How many entries are written to a state at a time. Tests use few.
+const BATCH: usize = if cfg!(test) { 7 } else { 256 * 1024 };
 
 /// How many entries a frame holds.
-const FRAME_ENTRIES: usize = 64 * 1024;
+const FRAME_ENTRIES: usize = if cfg!(test) { 4 } else { 64 * 1024 };
 
 /// Bytes an entry takes in a frame: fingerprint and time.
 const ENTRY: usize = 24;
