@@ -68,6 +68,7 @@ impl StateDir {
         let layout = store::layout_of(&real).map_err(unwritable)?;
         refuse_newer(dir, layout)?;
         let secret = prepare(&real, layout, &*durability)?;
+        remove_workplaces(&real)?;
         Ok(Self { dir: real, secret, lock: Arc::new(lock), durability })
     }
 
@@ -240,6 +241,18 @@ fn prepare(dir: &Path, layout: Layout, durability: &dyn Durability) -> Result<Se
     store::initialise(dir, from, durability).map_err(|source| unwritable(dir, source))?;
     refuse_shared(&dir.join(PARTITIONS), true)?;
     Ok(secret)
+}
+
+/// Removes what a process that died was making or removing: nothing refers to it.
+fn remove_workplaces(dir: &Path) -> Result<(), Error> {
+    let io = |source| Error::from(store::Error::io("list", dir)(source));
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if entry.file_name().as_encoded_bytes().starts_with(WORKPLACE_PREFIX.as_bytes()) {
+            store::remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn has_partitions(dir: &Path) -> Result<bool, Error> {

@@ -430,7 +430,9 @@ fn a_rebuild_reads_one_window_expires_as_it_goes_and_tells_how_far_it_is() {
     writer.write(records);
     run(&stage, &home);
     home.lose_state();
-    // Everything is committed, so nothing but the rebuild is waited for.
+    // The record at the resume offset is what the window reaches back from.
+    let next = Made { key: Some(b"next".to_vec()), timestamp: start_ms + span, ..Made::small() };
+    writer.write_these(&[next]);
     let mut sink = Sink::start(&home);
     sink.await_phase(Phase::Steady, STEADY_WITHIN.max(Duration::from_secs(300)));
     let exit = sink.leave(LEAVES_WITHIN);

@@ -218,12 +218,18 @@ fn a_rewrite_that_was_cut_short_leaves_the_old_state_and_the_next_one_cleans_up(
     let dir = state(home.path());
     let before = content(&open(&dir, 0));
     // As a crash leaves it.
-    fs::create_dir(home.path().join("work-rewrite")).unwrap();
-    fs::write(home.path().join("work-rewrite/NAME"), "half").unwrap();
+    let half = home.path().join("work-rewrite");
+    fs::create_dir(&half).unwrap();
+    fs::write(half.join("NAME"), "half").unwrap();
     assert_eq!(content(&open(&dir, 0)), before);
     dir.rewrite(&identity(&dir, 0), &options(), &mut |_| true, &mut |_, _| {}).unwrap();
     assert_eq!(content(&open(&dir, 0)), before);
     assert_eq!(content(&open(&dir, 1)).1, Timestamp(40), "the other one is untouched");
+    fs::create_dir(&half).unwrap();
+    drop(dir);
+    let dir = StateDir::open(home.path()).unwrap();
+    assert!(!half.try_exists().unwrap(), "a start cleans up, too");
+    assert_eq!(content(&open(&dir, 0)), before);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::frame::{Failure, Kind, Reading, VERSION};
 use super::head::{Header, Partition};
+use super::rewrite::remove_when_closed;
 use super::{Filling, TransferError, take_entries};
 use crate::key::{Fingerprint, Secret};
 use crate::seen::identity::hex;
@@ -79,8 +80,14 @@ pub fn import(
     let work = dir.workplace("import")?;
     store::create_private_dir(&work, &*dir.durability).map_err(Error::from)?;
     let second = Export::open(path)?;
-    let entries = fill(&dir, second, &work, wanted, options, progress)?;
-    put_in_place(&dir, &work, &found, there.is_empty())?;
+    let filled = fill(&dir, second, &work, wanted, options, progress).and_then(|entries| {
+        put_in_place(&dir, &work, &found, there.is_empty())?;
+        Ok(entries)
+    });
+    // Nothing is left there where all went well.
+    let removed = remove_when_closed(&work);
+    let entries = filled?;
+    removed?;
     Ok(Imported { partitions: found, entries })
 }
 
@@ -163,8 +170,7 @@ fn put_in_place(
         let made = work.join(&name);
         fs::rename(&made, target.join(name)).map_err(store::Error::io("put in place", &made))?;
     }
-    store::sync_dir(&target, durability)?;
-    Ok(store::remove_tree(work)?)
+    Ok(store::sync_dir(&target, durability)?)
 }
 
 /// A piece of an export.

@@ -3,11 +3,13 @@
 //! It is how a key is forgotten and how a state is made as small as it can be: no part of a stored
 //! state is ever changed in place, and nobody can meet a state half way.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Filling;
 use crate::seen::{EntryView, Error, Found, Identity, Opened, Options, Seen, StateDir, Stats};
 use crate::store;
+use crate::words::Checkpoint;
 
 /// How long the old state's files may take to be let go of.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -42,14 +44,43 @@ impl StateDir {
         let Opened { seen: old, found } = Seen::open_existing(self, identity, options)?;
         let Found::Checkpoint(checkpoint) = found else { return Ok(None) };
         let before = old.stats();
-        let (home, path) = (self.partition_dir(&identity.source), self.workplace("rewrite")?);
-        let Opened { seen: new, .. } = Seen::open_found(self, &path, identity, options)?;
+        let path = self.workplace("rewrite")?;
+        let made = self.fill_anew(&path, identity, options, &old, checkpoint, keep, progress);
+        drop(old);
+        let put = made.and_then(|after| {
+            store::exchange(&path, &self.partition_dir(&identity.source))?;
+            for parent in [self.path(), &self.partitions_dir()] {
+                store::sync_dir(parent, &*self.durability)?;
+            }
+            Ok(after)
+        });
+        // What is there now is the old state, or what was made of the new one.
+        let removed = remove_when_closed(&path);
+        let after = put?;
+        removed?;
+        Ok(Some(Rewritten { before, after }))
+    }
+
+    /// Makes a state at `path` of what is kept of `old`.
+    #[expect(clippy::too_many_arguments, reason = "two states, and what is asked while copying")]
+    fn fill_anew(
+        &self,
+        path: &Path,
+        identity: &Identity,
+        options: &Options,
+        old: &Seen,
+        checkpoint: Checkpoint,
+        keep: &mut dyn FnMut(EntryView) -> bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Stats, Error> {
+        let total = old.stats().keys;
+        let Opened { seen: new, .. } = Seen::open_found(self, path, identity, options)?;
         let mut filling = Filling::begin(&new, checkpoint, old.floor())?;
         let (mut done, mut failure) = (0_u64, None);
         old.each_entry(&mut |entry| {
             done += 1;
             if done.is_multiple_of(65_536) {
-                progress(done, before.keys);
+                progress(done, total);
             }
             if keep(entry) {
                 failure = filling.add(entry.fingerprint, entry.at).err();
@@ -60,21 +91,13 @@ impl StateDir {
             return Err(error);
         }
         filling.end()?;
-        progress(done, before.keys);
-        let after = new.stats();
-        drop((old, new));
-        let parents = [self.path(), &self.partitions_dir()];
-        store::exchange(&path, &home)?;
-        for parent in parents {
-            store::sync_dir(parent, &*self.durability)?;
-        }
-        remove_when_closed(&path)?;
-        Ok(Some(Rewritten { before, after }))
+        progress(done, total);
+        Ok(new.stats())
     }
 }
 
 /// Removes the old state's directory; its database may still be closing its files in there.
-fn remove_when_closed(path: &std::path::Path) -> Result<(), Error> {
+pub(super) fn remove_when_closed(path: &Path) -> Result<(), Error> {
     let started = Instant::now();
     loop {
         match store::remove_tree(path) {
