@@ -1,5 +1,7 @@
 //! The command line, as typed. `clap` stops here: [`parse`] hands out plain types.
 
+mod state;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +14,7 @@ use crate::logging::Format;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 the check or the \
-ledger found faults.
+ledger found faults, or `state verify` did.
 Environment: FIRSTSEEN_LOG sets the log filter (default `info`); logs go to stderr.";
 
 /// Forwards each key's first occurrence from one Kafka topic to another, safe across crashes.
@@ -29,6 +31,8 @@ enum Command {
     Run(RunArgs),
     /// Say what a config promises on its brokers, and what weakens it; changes nothing.
     Check(CheckArgs),
+    /// Look into the state, move it between machines, mend it.
+    State(state::StateArgs),
     /// Show it working: an embedded broker, made records, a sink killed again and again.
     Demo(DemoArgs),
 }
@@ -121,6 +125,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ear
         Command::Run(args) => Invocation::Run(args.into()),
         Command::Check(args) => Invocation::Check(args.into()),
         Command::Demo(args) => Invocation::Demo(args.into()),
+        Command::State(args) => Invocation::State(args.options().map_err(Early)?),
     })
 }
 
@@ -183,6 +188,18 @@ mod tests {
     fn run_needs_a_config_file() {
         let error = parse_words("firstseen run").expect_err("no config given");
         assert_eq!(error.0.kind(), ErrorKind::MissingRequiredArgument);
+    }
+
+    #[test]
+    fn state_needs_a_config_file_and_takes_it_on_either_side_of_the_command() {
+        let error = parse_words("firstseen state stats").expect_err("no config given");
+        assert_eq!(error.0.kind(), ErrorKind::MissingRequiredArgument);
+        for words in ["state --config a.toml --json stats", "state stats --json --config a.toml"] {
+            let Ok(Invocation::State(state)) = parse_words(&format!("firstseen {words}")) else {
+                panic!("expected a state command");
+            };
+            assert_eq!((state.config, state.json), (PathBuf::from("a.toml"), true));
+        }
     }
 
     #[test]

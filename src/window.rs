@@ -88,6 +88,13 @@ impl Window {
         at.before(self.length) < floor
     }
 
+    /// Returns the time from which on records are judged by their whole window again, where those at
+    /// `high_mark` are not, because what lay below `floor` is forgotten.
+    pub fn whole_from(&self, floor: Timestamp, high_mark: Timestamp) -> Option<Timestamp> {
+        let known = floor > Timestamp::MIN && high_mark > Timestamp::MIN;
+        (known && self.too_old(high_mark, floor)).then(|| floor.after(self.length))
+    }
+
     /// Returns the length of a segment: an eighth of the window, at least a second.
     pub fn segment(&self) -> Span {
         Span::from_ms(self.length.as_ms() / SEGMENTS_PER_WINDOW).max(SEGMENT_MIN)

@@ -5,6 +5,7 @@ mod demo;
 mod out;
 mod run;
 mod signals;
+mod state;
 pub mod version;
 
 pub use check::{Options as CheckOptions, reference as check_reference};
@@ -13,6 +14,10 @@ pub use demo::{
 };
 pub use run::Options as RunOptions;
 pub use signals::Forced;
+pub use state::{
+    Action as StateAction, Error as StateError, Explanation, InspectOptions,
+    Options as StateOptions, PartitionStats, RecordOptions, SegmentStats, StatsReport, Verdict,
+};
 
 use crate::error::Error;
 use crate::logging;
@@ -27,6 +32,8 @@ pub enum Invocation {
     Check(CheckOptions),
     /// Show it working on an embedded broker.
     Demo(DemoOptions),
+    /// Look into the state, move it, mend it.
+    State(StateOptions),
 }
 
 /// Does it.
@@ -44,6 +51,10 @@ pub fn run(invocation: Invocation) -> Result<(), Error> {
         Invocation::Demo(options) => {
             logging::init(logging::Format::Human, "firstseen=info")?;
             demo::run(&options)
+        }
+        Invocation::State(options) => {
+            logging::init(logging::Format::Human, "warn")?;
+            state::run(&options)
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{out, signals};
-use crate::config::{self, Environment};
+use super::{out, signals, state};
+use crate::config::{self, Config, Environment, StateAccess};
 use crate::error::Error;
 use crate::logging::{self, Format};
 use crate::pipeline::{self, Control};
@@ -38,7 +38,10 @@ pub(super) fn run(options: &Options) -> Result<(), Error> {
     signals::install(&control)?;
     let board = Arc::new(Board::new(WallClock::system().now()));
     let status = match config.status.listen {
-        Some(addr) => Some(status::serve(addr, Arc::clone(&board))?),
+        Some(addr) => {
+            let routes = state_routes(&config, &control);
+            Some(status::serve_all(addr, Arc::clone(&board), status::Limits::default(), routes)?)
+        }
         None => None,
     };
     if let Some(status) = &status {
@@ -48,4 +51,15 @@ pub(super) fn run(options: &Options) -> Result<(), Error> {
     drop(status);
     tracing::info!("stopped: everything is drained and checkpointed");
     Ok(())
+}
+
+/// Returns who answers about the state, where anybody may ask.
+fn state_routes(config: &Config, control: &Control) -> Option<status::StateRoutes> {
+    let anywhere = match config.status.state {
+        StateAccess::Off => return None,
+        StateAccess::Loopback => false,
+        StateAccess::Anywhere => true,
+    };
+    let online = state::Online::new(Arc::new(config.clone()), control.desk.clone());
+    Some(status::StateRoutes { desk: Arc::new(online), anywhere })
 }

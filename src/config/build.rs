@@ -9,7 +9,7 @@ use super::kind::Value;
 use super::model::{
     CheckpointConfig, ClientProperties, Config, DedupRule, DeliveryConfig, DeliveryMode,
     KafkaConfig, Membership, OnMissingKey, OnMissingState, OnUndeliverable, SinkConfig,
-    SourceConfig, StartAt, StateConfig, StatusConfig, TopicSelection, WindowClock,
+    SourceConfig, StartAt, StateAccess, StateConfig, StatusConfig, TopicSelection, WindowClock,
 };
 use super::walk::{Found, Values};
 use crate::key::{HashKind, KeyRule};
@@ -27,7 +27,7 @@ pub(super) fn build(values: &Values) -> Option<Config> {
         delivery: delivery(&get)?,
         checkpoint: checkpoint(&get)?,
         state: state(&get)?,
-        status: StatusConfig { listen: get.listen("status.listen")? },
+        status: status(&get)?,
     })
 }
 
@@ -199,5 +199,17 @@ fn state(get: &Getter<'_>) -> Option<StateConfig> {
         },
         memory: get.size("state.memory")?,
         min_free_bytes: get.size("state.min_free")?,
+    })
+}
+
+fn status(get: &Getter<'_>) -> Option<StatusConfig> {
+    Some(StatusConfig {
+        listen: get.listen("status.listen")?,
+        state: match get.choice("status.state")? {
+            "loopback" => StateAccess::Loopback,
+            "anywhere" => StateAccess::Anywhere,
+            "off" => StateAccess::Off,
+            _ => return None,
+        },
     })
 }

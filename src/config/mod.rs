@@ -36,7 +36,7 @@ pub use load::{load, load_text};
 pub use model::{
     CheckpointConfig, ClientProperties, Config, DedupRule, DeliveryConfig, DeliveryMode, DropRule,
     KafkaConfig, Membership, OnMissingKey, OnMissingState, OnUndeliverable, SinkConfig,
-    SourceConfig, StartAt, StateConfig, StatusConfig, TopicSelection, WindowClock,
+    SourceConfig, StartAt, StateAccess, StateConfig, StatusConfig, TopicSelection, WindowClock,
 };
 pub use print::print;
 pub use reference::{example, reference};

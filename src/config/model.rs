@@ -228,11 +228,24 @@ pub struct StateConfig {
     pub min_free_bytes: u64,
 }
 
+/// Who may ask about the state at the status address, and have it compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateAccess {
+    /// Processes on this machine.
+    Loopback,
+    /// Whoever reaches the address.
+    Anywhere,
+    /// Nobody.
+    Off,
+}
+
 /// `[status]`: the address that serves metrics and health.
 #[derive(Clone, Debug)]
 pub struct StatusConfig {
     /// Where to listen; nothing is served when absent.
     pub listen: Option<SocketAddr>,
+    /// Who may ask about the state.
+    pub state: StateAccess,
 }
 
 impl Config {

@@ -6,7 +6,7 @@
 use super::kind::Kind;
 use super::model::{
     Config, DedupRule, DeliveryMode, DropRule, Membership, OnMissingKey, OnMissingState,
-    OnUndeliverable, StartAt, TopicSelection, WindowClock,
+    OnUndeliverable, StartAt, StateAccess, TopicSelection, WindowClock,
 };
 use super::print::{flag, list, quote, span};
 use super::units::format_size;
@@ -393,6 +393,21 @@ pub(super) static SETTINGS: &[Setting] = &[
         doc: "The address that serves metrics and health, or `off`.",
         show: Show::Whole(|c| {
             Some(quote(&c.status.listen.map_or("off".to_owned(), |at| at.to_string())))
+        }),
+    },
+    Setting {
+        path: "status.state",
+        kind: Kind::Choice { allowed: &["loopback", "anywhere", "off"], later: &[] },
+        fallback: Fallback::Default("\"loopback\""),
+        doc: "Who may ask about the state at `status.listen`, as `firstseen state stats`, `explain` \
+              and `compact` do while this process runs: others on this machine, whoever reaches the \
+              address, or nobody.",
+        show: Show::Whole(|c| {
+            Some(quote(match c.status.state {
+                StateAccess::Loopback => "loopback",
+                StateAccess::Anywhere => "anywhere",
+                StateAccess::Off => "off",
+            }))
         }),
     },
 ];

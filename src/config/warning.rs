@@ -1,6 +1,6 @@
 //! What a config allows and an operator should still know, each start.
 
-use super::model::{Config, OnMissingState};
+use super::model::{Config, OnMissingState, StateAccess};
 
 /// Returns a sentence fragment for each thing that is allowed but weakens safety.
 pub fn warnings(config: &Config) -> Vec<String> {
@@ -44,6 +44,11 @@ pub fn warnings(config: &Config) -> Vec<String> {
     }
     if config.status.listen.is_some_and(|address| !address.ip().is_loopback()) {
         out.push("`status.listen` is not a loopback address: anybody near can read metrics".into());
+    }
+    if config.status.state == StateAccess::Anywhere {
+        out.push(
+            "`status.state` is anywhere: whoever reaches it can ask whether a key was seen".into(),
+        );
     }
     out
 }

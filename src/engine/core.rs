@@ -18,6 +18,7 @@ use super::{
 
 mod catch_up;
 mod foreign;
+mod look;
 
 /// After how many records in a row without a usable time of their own the clock stands in for
 /// event time, so that what they leave behind expires.

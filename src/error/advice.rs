@@ -88,6 +88,10 @@ pub fn advice(code: Code) -> &'static str {
         Code::StateIo => {
             "Check the disk of `state.dir`; nothing past the last checkpoint is committed."
         }
+        Code::StateExportDamaged => "Make the export again, and copy it whole.",
+        Code::StateExists => {
+            "Remove the state with `firstseen state reset` if the one to be imported is to count."
+        }
         Code::ProducerFatal => "Restart; the output is read again before anything is sent.",
         Code::DeliveryFailed => "See the broker's reason; nothing past the record is committed.",
         Code::CatchUpStuck => {
@@ -125,5 +129,10 @@ pub fn advice(code: Code) -> &'static str {
             "Do what each line of the report says, or accept it by `--accept NAME`; docs/check.md \
              lists them."
         }
+        Code::StateFaults => {
+            "Start `firstseen run`: it sets such a state aside and reads the output back, as \
+             `state.on_missing_state` says."
+        }
+        Code::CommandArguments => "Give the command what the line asks for.",
     }
 }

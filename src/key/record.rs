@@ -69,6 +69,35 @@ impl Headers for [(Vec<u8>, Option<Vec<u8>>)] {
     }
 }
 
+/// The parts of a record, owned: what somebody asks about.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OwnedRecord {
+    /// The record key; `None` is null.
+    pub key: Option<Vec<u8>>,
+    /// The value; `None` is null.
+    pub value: Option<Vec<u8>>,
+    /// The headers, in order.
+    pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl OwnedRecord {
+    /// Returns the record as rules see it.
+    pub fn view(&self) -> RecordView<'_, [(Vec<u8>, Option<Vec<u8>>)]> {
+        RecordView {
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers: self.headers.as_slice(),
+        }
+    }
+}
+
+/// Shows lengths only.
+impl fmt::Debug for OwnedRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view().fmt(f)
+    }
+}
+
 // Written by hand because derived ones would ask the same of `H`.
 impl<H: Headers + ?Sized> Clone for RecordView<'_, H> {
     fn clone(&self) -> Self {

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::seen::StateDir;
 use crate::words::{Board, WallClock};
 
+use super::desk::Desk;
 use super::mode::Delivery;
 
 /// Asks a running pipeline to do something, from a signal handler or a test.
@@ -18,6 +19,8 @@ pub struct Control {
     pub checkpoint: Arc<AtomicBool>,
     /// Whether to ask the brokers anew how records can be delivered, whatever they said before.
     pub redecide: bool,
+    /// Where to ask about the partitions that are held.
+    pub desk: Desk,
 }
 
 impl Control {

@@ -149,6 +149,10 @@ impl Lane {
     pub(super) fn publish(&self) {
         if let Some(core) = &self.core {
             self.board.publish(core.live(), core.in_flight_bytes());
+            if let Some(seen) = &self.seen {
+                let whole_from = self.window.whole_from(seen.floor(), core.high_mark());
+                self.board.set_window_whole_from(whole_from);
+            }
         }
     }
 }

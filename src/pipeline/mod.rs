@@ -13,6 +13,7 @@
 //! has a producer of its own, and a thread that waits for its commits: see `transact`.
 
 mod context;
+mod desk;
 mod error;
 pub(crate) mod fit;
 mod flow;
@@ -21,6 +22,7 @@ mod keys;
 mod lane;
 mod lease;
 mod leave;
+mod loading;
 mod mode;
 mod plan;
 mod progress;
@@ -34,6 +36,7 @@ mod turn;
 mod watch;
 
 pub use context::Control;
+pub use desk::{Desk, LaneView, Reply, Wanted};
 pub use error::Error;
 pub use gate::Closed;
 pub use turn::run;

@@ -6,27 +6,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::StartAt;
 use crate::engine::{Core, Repeat, Setup, Written};
-use crate::kafka::{self, OutputReader, Sink, SourceRecord, TimeLookup};
-use crate::key::Fingerprint;
+use crate::kafka::{self, OutputReader, Sink};
 use crate::seen::{Batch, Found, Identity, Opened, Options, Seen};
 use crate::window::Window;
 use crate::words::{
     Checkpoint, Failure, OutputPosition, PartitionBoard, PartitionState, RecordOffset,
-    ResumeOffset, SourcePartition, Timestamp, TopicId,
+    ResumeOffset, SourcePartition, TopicId,
 };
 
 use super::Error;
 use super::context::Context;
 use super::keys::Keys;
-use super::plan::{self, Bounds, Committed, Facts, Load, Local, Plan, Refusal, Warning};
+use super::plan::{self, Bounds, Committed, Facts, Local, Plan, Refusal, Warning};
 use super::settle::{Predecessor, settle};
-
-/// How many records read back are written to the store at a time.
-const LOAD_CHUNK: usize = 200_000;
 
 /// How long a read of the output may stand still before it is an error.
 pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(30);
@@ -163,6 +159,7 @@ impl TakeJob {
         let seen = Arc::new(opened.seen);
         let setup = self.setup(&plan);
         let taken = self.catch_up(&output, &plan, setup, seen, end)?;
+        self.say_what_is_forgotten(&taken);
         Ok(Taken { sink, ..taken })
     }
 
@@ -186,17 +183,17 @@ impl TakeJob {
             .map_err(|source| self.failed(source))
     }
 
-    fn source(&self) -> Result<OutputReader, Error> {
+    pub(super) fn source(&self) -> Result<OutputReader, Error> {
         OutputReader::connect_to_source(&self.context.config, REQUEST_TIMEOUT)
             .map_err(|source| self.failed(source))
     }
 
-    fn failed(&self, source: crate::kafka::Error) -> Error {
+    pub(super) fn failed(&self, source: crate::kafka::Error) -> Error {
         self.context.board.count_failure(Failure::CatchUp);
         Error::Take { partition: self.partition.clone(), source }
     }
 
-    fn state_failed(&self, source: crate::seen::Error) -> Error {
+    pub(super) fn state_failed(&self, source: crate::seen::Error) -> Error {
         self.context.board.count_failure(Failure::Store);
         Error::PartitionState { partition: self.partition.clone(), source }
     }
@@ -374,97 +371,13 @@ impl TakeJob {
         self.mark("catch-up", PartitionState::CatchingUp);
         let recover = plan.recover.unwrap_or(end);
         let mut high_mark = setup.high_mark;
-        if let Some(from) = self.load_from(output, plan)? {
-            high_mark = plan.high_mark_after(self.load(output, &setup, &seen, from, recover)?);
+        if let Some(start) = self.load_from(output, plan)? {
+            let loaded = self.load(output, &setup, &seen, plan, start, recover)?;
+            high_mark = plan.high_mark_after(loaded);
         }
         let mut core = Core::new(Setup { high_mark, output: Some(recover), ..setup });
         self.recover(output, &mut core, &seen, recover, end)?;
         self.finish(core, seen, end)
-    }
-
-    /// Returns where loading starts, if anything is to be loaded.
-    fn load_from(
-        &self,
-        output: &OutputReader,
-        plan: &Plan,
-    ) -> Result<Option<OutputPosition>, Error> {
-        let number = self.partition.partition;
-        let failed = |source| self.failed(source);
-        let (low, _) = output.bounds(&self.output_topic, number).map_err(failed)?;
-        match plan.load {
-            Load::Nothing => Ok(None),
-            Load::From(position) => Ok(Some(position.max(low))),
-            Load::Everything => Ok(Some(low)),
-            Load::Window => {
-                let since = self.window.keep_from(self.reference(plan.resume)?);
-                let found = output.offset_for_time(&self.output_topic, number, since);
-                let from = match found.map_err(failed)? {
-                    TimeLookup::At(position) => position,
-                    // Nothing that young, or a broker that cannot tell: read it all.
-                    TimeLookup::AfterEnd => low,
-                };
-                if from <= low && low.0 > 0 {
-                    let partition = &self.partition;
-                    tracing::warn!(%partition, first = low.0, "the output may not reach back one \
-                        whole window: keys from before its start are not known");
-                }
-                Ok(Some(from.max(low)))
-            }
-        }
-    }
-
-    /// Returns the time of the record at the resume offset, or now where there is none.
-    fn reference(&self, resume: ResumeOffset) -> Result<Timestamp, Error> {
-        let now = self.context.clock.now();
-        let at = OutputPosition(resume.0);
-        let number = self.partition.partition;
-        let first = self
-            .source()?
-            .timestamp_at(&self.partition.topic, number, at, &self.cancel, IDLE_LIMIT)
-            .map_err(|source| self.failed(source))?;
-        Ok(match first {
-            Some((_, timestamp)) => self.window.time_of(timestamp, now).at.min(now),
-            None => now,
-        })
-    }
-
-    /// Reads output records straight into the store. Returns the latest time among them.
-    fn load(
-        &mut self,
-        output: &OutputReader,
-        setup: &Setup,
-        seen: &Seen,
-        from: OutputPosition,
-        to: OutputPosition,
-    ) -> Result<Timestamp, Error> {
-        let now = self.context.clock.now();
-        // Until loading is complete, a restart must load again: no output position yet.
-        let interim = Checkpoint { output: None, ..Core::new(setup.clone()).snapshot(now, false) };
-        let (window, mut high_mark) = (self.window, Timestamp::MIN);
-        let mut chunk: Vec<(Fingerprint, Timestamp)> = Vec::new();
-        let mut failure = None;
-        let mut keys = self.keys.clone();
-        self.read(output, from, to, &mut |record| {
-            if let crate::engine::Identity::Key(fingerprint) = keys.identify(record) {
-                let at = window.time_of(record.timestamp(), now).at;
-                high_mark = high_mark.max(at);
-                chunk.push((fingerprint, at));
-            }
-            if chunk.len() < LOAD_CHUNK {
-                return true;
-            }
-            let entries = std::mem::take(&mut chunk);
-            let written = seen.write(Batch { entries, checkpoint: interim.clone() });
-            failure = written.err();
-            failure.is_none()
-        })?;
-        let last = match failure {
-            Some(failure) => Err(failure),
-            None if chunk.is_empty() => Ok(()),
-            None => seen.write(Batch { entries: chunk, checkpoint: interim }).map(|_| ()),
-        };
-        last.map_err(|source| self.state_failed(source))?;
-        Ok(high_mark)
     }
 
     /// Reads output records whose replays are to be met into the core.
@@ -500,41 +413,6 @@ impl TakeJob {
             report_repeat(&self.partition, &self.output_topic, repeat);
         }
         failure.map_or(Ok(()), |source| Err(self.state_failed(source)))
-    }
-
-    fn read(
-        &self,
-        output: &OutputReader,
-        from: OutputPosition,
-        to: OutputPosition,
-        each: &mut dyn FnMut(&SourceRecord<'_>) -> bool,
-    ) -> Result<(), Error> {
-        let begun = Instant::now();
-        let total = u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0);
-        self.board.set_catch_up(0, total);
-        let (mut count, mut said) = (0_u64, begun);
-        let number = self.partition.partition;
-        let mut progress = |record: &SourceRecord<'_>| {
-            count += 1;
-            if count.is_multiple_of(10_000) {
-                self.board.set_catch_up(count, total);
-                if said.elapsed() >= Duration::from_secs(5) {
-                    said = Instant::now();
-                    let partition = &self.partition;
-                    tracing::info!(%partition, read = count, of = total, "catching up");
-                }
-            }
-            each(record)
-        };
-        output
-            .read(&self.output_topic, number, from, to, &self.cancel, IDLE_LIMIT, &mut progress)
-            .map_err(|source| self.failed(source))?;
-        self.board.set_catch_up(count, total);
-        if count > 0 {
-            let took = begun.elapsed();
-            tracing::info!(partition = %self.partition, records = count, ?took, "read the output");
-        }
-        Ok(())
     }
 
     /// Makes the first checkpoint durable, so that from now on a restart knows where we began.

@@ -152,6 +152,7 @@ impl Pipeline {
         self.flow.serve_takes(&mut self.source, self.gate.is_open())?;
         self.flow.serve_watch()?;
         self.take_grown();
+        self.flow.serve_desk();
         self.flow.begin_checkpoints(now)?;
         self.flow.commit(&mut self.source, &mut self.commits, now);
         if now.duration_since(self.board_at) >= BOARD_EVERY {

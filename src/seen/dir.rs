@@ -11,11 +11,13 @@ use crate::key::Secret;
 use crate::store::{self, Disk, Durability, LAYOUT, Layout, Lock};
 use crate::words::{SourcePartition, WallClock};
 
-const LOCK: &str = "LOCK";
+pub(super) const LOCK: &str = "LOCK";
 const SECRET: &str = "secret";
 const DELIVERY: &str = "DELIVERY";
 const PARTITIONS: &str = "partitions";
 pub(super) const NAME: &str = "NAME";
+/// Begins the names of what is being made or removed; a crash may leave such a directory.
+const WORKPLACE_PREFIX: &str = "work-";
 
 /// An open state directory. The lock is held until this and every seen-set opened from it are gone.
 #[derive(Clone, Debug)]
@@ -38,6 +40,18 @@ impl StateDir {
         Self::open_on(dir, Arc::new(Disk))
     }
 
+    /// Opens the state directory at `dir`, which must be there already: nothing is made.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] where there is none; otherwise as for [`StateDir::open`].
+    pub fn open_existing(dir: &Path) -> Result<Self, Error> {
+        let layout = store::layout_of(dir).map_err(|source| unwritable(dir, source))?;
+        if layout == Layout::Absent && !has_partitions(dir)? {
+            return Err(Error::Absent { dir: dir.to_owned() });
+        }
+        Self::open(dir)
+    }
+
     pub(super) fn open_on(dir: &Path, durability: Arc<dyn Durability>) -> Result<Self, Error> {
         let unwritable = |source| unwritable(dir, source);
         if dir.try_exists().is_ok_and(|there| there) {
@@ -55,6 +69,7 @@ impl StateDir {
         let layout = store::layout_of(&real).map_err(unwritable)?;
         refuse_newer(dir, layout)?;
         let secret = prepare(&real, layout, &*durability)?;
+        remove_workplaces(&real)?;
         Ok(Self { dir: real, secret, lock: Arc::new(lock), durability })
     }
 
@@ -162,6 +177,43 @@ impl StateDir {
         self.set_aside_dir(&self.partition_dir(source))
     }
 
+    /// Removes a partition's directory: it is renamed first, so that it is there whole or not at all.
+    pub(super) fn remove_dir(&self, partition: &Path) -> Result<(), Error> {
+        let there = partition.try_exists().map_err(store::Error::io("inspect", partition))?;
+        if !there {
+            return Ok(());
+        }
+        let doomed = self.workplace("removed")?;
+        fs::rename(partition, &doomed).map_err(store::Error::io("rename", partition))?;
+        store::sync_dir(&self.dir.join(PARTITIONS), &*self.durability)?;
+        store::remove_tree(&doomed)?;
+        Ok(())
+    }
+
+    /// Returns a path in the directory where something may be made; what an earlier process left
+    /// there is removed.
+    pub(super) fn workplace(&self, what: &str) -> Result<PathBuf, Error> {
+        let path = self.dir.join(format!("{WORKPLACE_PREFIX}{what}"));
+        store::remove_tree(&path)?;
+        Ok(path)
+    }
+
+    /// Returns where the partitions' directories are.
+    pub(super) fn partitions_dir(&self) -> PathBuf {
+        self.dir.join(PARTITIONS)
+    }
+
+    /// Puts another secret in place of this state's. Only where no partition was written with it.
+    pub(super) fn replace_secret(&mut self, secret: Secret) -> Result<(), Error> {
+        if has_partitions(&self.dir)? {
+            return Err(Error::corrupt("fingerprints under the present secret are stored"));
+        }
+        let sealed = seal_file(secret.as_bytes().to_vec());
+        store::write_atomically(&self.dir.join(SECRET), &sealed, &*self.durability)?;
+        self.secret = secret;
+        Ok(())
+    }
+
     /// Moves a damaged partition out of the way, whole, and returns where to.
     pub(super) fn set_aside_dir(&self, partition: &Path) -> Result<PathBuf, Error> {
         let now = std::time::UNIX_EPOCH
@@ -244,6 +296,18 @@ fn prepare(dir: &Path, layout: Layout, durability: &dyn Durability) -> Result<Se
     store::initialise(dir, from, durability).map_err(|source| unwritable(dir, source))?;
     refuse_shared(&dir.join(PARTITIONS), true)?;
     Ok(secret)
+}
+
+/// Removes what a process that died was making or removing: nothing refers to it.
+fn remove_workplaces(dir: &Path) -> Result<(), Error> {
+    let io = |source| Error::from(store::Error::io("list", dir)(source));
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if entry.file_name().as_encoded_bytes().starts_with(WORKPLACE_PREFIX.as_bytes()) {
+            store::remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn has_partitions(dir: &Path) -> Result<bool, Error> {

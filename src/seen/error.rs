@@ -26,6 +26,12 @@ pub enum Error {
         /// What was refused.
         source: Failure,
     },
+    /// There is no state where one was looked for; nothing was made.
+    #[error("failed to find a state in `{dir}`")]
+    Absent {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Others can change the state.
     #[error("failed to trust `{path}`: {why}")]
     Permissions {
@@ -144,6 +150,7 @@ impl Coded for Error {
         match self {
             Self::Locked { .. } => Code::StateLocked,
             Self::Unwritable { .. } => Code::StateUnwritable,
+            Self::Absent { .. } => Code::StateMissing,
             Self::Permissions { .. } => Code::StatePermissions,
             Self::Corrupt { .. } => Code::StateCorrupt,
             Self::Newer { .. } => Code::StateNewer,
@@ -165,6 +172,10 @@ impl Coded for Error {
             Self::Unwritable { .. } => {
                 "set `state.dir` to a directory that this user may write".to_owned()
             }
+            Self::Absent { .. } => {
+                "set `state.dir` to the directory that `firstseen run` uses, or let it run first"
+                    .to_owned()
+            }
             Self::Permissions { path, .. } => format!(
                 "make `{}` belong to this user alone (directories 0700, files 0600)",
                 path.display()
@@ -179,8 +190,8 @@ impl Coded for Error {
                 format!("{}, or give this config a `state.dir` of its own", restore_text(field))
             }
             Self::RuleChanged { field, .. } => format!(
-                "{}, or set `state.dir` to an empty directory to rebuild the state under the new \
-                 one",
+                "{}, or run `firstseen state reset` for this topic so that the state is rebuilt \
+                 under the new one",
                 restore_text(field)
             ),
             Self::NoSpace(_) => "free disk space under `state.dir`, then start again".to_owned(),

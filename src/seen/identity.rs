@@ -71,9 +71,7 @@ impl Identity {
         let (json, sum) = text.strip_suffix('\n')?.split_once('\n')?;
         (sum == format!("{:016x}", xxh3_64(json.as_bytes()))).then_some(())?;
         let name: Name = serde_json::from_str(json).ok()?;
-        let clock = [WindowClock::Event, WindowClock::Arrival]
-            .into_iter()
-            .find(|clock| clock_name(*clock) == name.clock)?;
+        let clock = clock_of(&name.clock)?;
         let secret_id = u64::from_str_radix(&name.secret_id, 16).ok()?.to_be_bytes();
         Some(Self {
             source: SourcePartition::new(name.topic, name.partition),
@@ -86,7 +84,10 @@ impl Identity {
     }
 
     /// Checks that `stored`, found where `self` was looked for, means the same.
-    pub(super) fn accept(&self, stored: &Self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] or [`Error::RuleChanged`], with the first difference.
+    pub fn accept(&self, stored: &Self) -> Result<(), Error> {
         let foreign = |field, stored: String, wanted: String| {
             if stored == wanted {
                 return Ok(());
@@ -112,14 +113,19 @@ impl Identity {
     }
 }
 
-fn clock_name(clock: WindowClock) -> &'static str {
+/// Returns the clock of this name.
+pub(super) fn clock_of(name: &str) -> Option<WindowClock> {
+    [WindowClock::Event, WindowClock::Arrival].into_iter().find(|clock| clock_name(*clock) == name)
+}
+
+pub(super) fn clock_name(clock: WindowClock) -> &'static str {
     match clock {
         WindowClock::Event => "event",
         WindowClock::Arrival => "arrival",
     }
 }
 
-fn hex(id: [u8; 8]) -> String {
+pub(super) fn hex(id: [u8; 8]) -> String {
     format!("{:016x}", u64::from_be_bytes(id))
 }
 

@@ -23,11 +23,39 @@ const MERGE_MAX_ENTRIES: u64 = 512 * 1024;
 impl Seen {
     /// Merges some runs of segment `id`, if enough of them are of similar size. Called by the writer.
     pub(super) fn merge_some(&self, id: SegmentId) -> Result<(), Error> {
+        let snapshot = self.snapshot();
+        let Some(live) = snapshot.live.iter().find(|live| live.segment.id == id) else {
+            return Ok(());
+        };
+        let Some(old) = choose(&live.runs) else { return Ok(()) };
+        self.merge_these(id, old)
+    }
+
+    /// Merges as many runs of segment `id` as one merge may hold, the smallest first, whatever
+    /// their sizes. Returns whether there was anything to merge. Called by the writer.
+    pub(super) fn merge_all(&self, id: SegmentId) -> Result<bool, Error> {
+        let snapshot = self.snapshot();
+        let Some(live) = snapshot.live.iter().find(|live| live.segment.id == id) else {
+            return Ok(false);
+        };
+        let mut sum = 0;
+        let fits = |run: &&Arc<Run>| {
+            sum += run.entries;
+            sum <= MERGE_MAX_ENTRIES
+        };
+        let old: Vec<_> = live.runs.iter().rev().take_while(fits).cloned().collect();
+        if old.len() < 2 {
+            return Ok(false);
+        }
+        self.merge_these(id, old)?;
+        Ok(true)
+    }
+
+    fn merge_these(&self, id: SegmentId, old: Vec<Arc<Run>>) -> Result<(), Error> {
         let mut draft = (*self.snapshot()).clone();
         let Some(live) = draft.live.iter_mut().find(|live| live.segment.id == id) else {
             return Ok(());
         };
-        let Some(old) = choose(&live.runs) else { return Ok(()) };
         let filter = live.run_filter(old.iter().map(|run| run.entries).sum());
         let new = NewRun::begin(&live.segment, live.next_run(), filter);
         let merged = merge(&live.segment, new, &old)?;

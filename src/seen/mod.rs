@@ -22,6 +22,7 @@ mod dir;
 mod error;
 mod filter;
 mod identity;
+mod inspect;
 mod load;
 mod lookup;
 mod merge;
@@ -29,6 +30,8 @@ mod open;
 mod place;
 mod record;
 mod snapshot;
+mod transfer;
+mod verify;
 mod write;
 
 #[cfg(test)]
@@ -41,7 +44,12 @@ use std::time::Duration;
 pub use dir::{StateDir, ignore_file_size_signal};
 pub use error::{Error, Failure};
 pub use identity::Identity;
+pub use inspect::{EntryView, Report, RunReport, SegmentReport};
 pub use open::{Found, Opened};
+pub use transfer::{
+    Exported, Header, Imported, Rewritten, TransferError, export, import, read_header,
+};
+pub use verify::{Flaw, Verified};
 
 use crate::engine::Remembered;
 use crate::key::Fingerprint;
@@ -209,6 +217,12 @@ impl Seen {
 
     fn alive(&self) -> Result<(), Error> {
         if self.failed.load(Ordering::Acquire) { Err(Error::Poisoned) } else { Ok(()) }
+    }
+
+    /// Returns what the writing side knows. A writer that panicked poisoned the set for changes; what
+    /// it knew before still stands.
+    fn writing(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a change of the store; any failure of it is final.

@@ -61,7 +61,7 @@ impl Seen {
         Ok(Opened { seen, found: Found::Damaged { why, set_aside } })
     }
 
-    fn open_found(
+    pub(super) fn open_found(
         dir: &StateDir,
         path: &Path,
         identity: &Identity,
@@ -123,7 +123,7 @@ fn prepare(dir: &StateDir, path: &Path, identity: &Identity) -> Result<(), Error
     Ok(store::write_atomically(&name, &identity.encode(), durability)?)
 }
 
-fn open_limit(path: &Path, base: Duration) -> Duration {
+pub(super) fn open_limit(path: &Path, base: Duration) -> Duration {
     let gigabytes = u32::try_from(bytes_below(path, 3) >> 30).unwrap_or(u32::MAX);
     base.saturating_add(OPEN_PER_GIGABYTE.saturating_mul(gigabytes))
 }
@@ -142,7 +142,7 @@ fn bytes_below(path: &Path, depth: u32) -> u64 {
 /// Runs `open` on a thread of its own: a damaged store may panic, or never come back.
 ///
 /// One that never comes back keeps its thread; the directory it works on will have been set aside.
-fn within<T: Send + 'static>(
+pub(super) fn within<T: Send + 'static>(
     limit: Duration,
     open: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

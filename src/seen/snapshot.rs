@@ -78,7 +78,7 @@ impl Live {
         self.runs.sort_by_key(|run| std::cmp::Reverse(run.entries));
     }
 
-    fn filter_bytes(&self) -> u64 {
+    pub(super) fn filter_bytes(&self) -> u64 {
         let runs = self.runs.iter().filter_map(|run| run.filter.as_ref());
         let runs: u64 = runs.map(RunFilter::bytes).sum();
         self.filter.as_ref().map_or(0, Filter::bytes).saturating_add(runs)

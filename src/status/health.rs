@@ -69,6 +69,9 @@ fn line(partition: &PartitionSnapshot) -> String {
     if partition.state == PartitionState::CatchingUp {
         let (read, total) = (partition.catch_up_read, partition.catch_up_total);
         line.push_str(&format!(", {read} of {total} output records read"));
+        if let Some(left) = partition.catch_up_left {
+            line.push_str(&format!(", about {} left", seconds(left)));
+        }
     }
     if !partition.note.is_empty() {
         line.push_str(&format!(": {}", partition.note));
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn readiness_follows_the_assignment_and_every_partition_of_it() {
-        let (board, _) = board();
+        let (board, clock) = board();
         assert_eq!(shown(&board), (false, "not ready: no assignment from the group yet\n".into()));
         board.assign(&[]);
         assert_eq!(shown(&board), (true, "ready: 0 partitions running\n".into()));
@@ -117,8 +120,9 @@ mod tests {
         held[1].set_state(PartitionState::CatchingUp);
         held[1].set_catch_up(120, 500);
         held[2].set_stuck("disk full\nready: 3 partitions running");
+        clock.set(Timestamp(6_000));
         let expected = "not ready: 1 of 3 partitions running\n\
-            orders/1: catching-up, 120 of 500 output records read\n\
+            orders/1: catching-up, 120 of 500 output records read, about 19.0s left\n\
             orders/2: stuck: disk full ready: 3 partitions running\n";
         assert_eq!(shown(&board), (false, expected.into()));
 

@@ -23,7 +23,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::words::{
     Aborted, Anew, Board, BoardSnapshot, Failure, Histogram, PartitionSnapshot, PartitionState,
-    Tally, Transactions,
+    Tally, Timestamp, Transactions,
 };
 
 /// The content type of [`Metrics::render`].
@@ -118,6 +118,15 @@ const TOPIC_GAUGES: &[TopicGauge] = &[
     ("catch_up_read_records", "Output records read by the last catch-up", None, |t| {
         t.sum(|p| p.catch_up_read)
     }),
+    ("catch_up_remaining", "Time catch-up will still take", Some(Unit::Seconds), |t| {
+        t.max(|p| p.catch_up_left.map(|left| left.as_secs_f64()))
+    }),
+    (
+        "window_whole_from",
+        "Record time from which the whole window is known again; absent where it is",
+        Some(Unit::Seconds),
+        |t| t.max(|p| p.window_whole_from.map(seconds_of)),
+    ),
     ("store", "Disk space the seen-set takes", Some(Unit::Bytes), |t| t.sum(|p| p.store_bytes)),
     ("store_keys", "Keys in the seen-set", None, |t| t.sum(|p| p.store_keys)),
     ("store_segments", "Segments in the seen-set", None, |t| t.sum(|p| p.store_segments)),
@@ -154,6 +163,11 @@ impl Topic<'_> {
 #[expect(clippy::cast_precision_loss, reason = "a gauge beyond 2^53 may be rounded")]
 fn approximate(number: u64) -> f64 {
     number as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge of milliseconds may be rounded")]
+fn seconds_of(at: Timestamp) -> f64 {
+    at.0 as f64 / 1_000.0
 }
 
 #[derive(Debug)]

@@ -10,17 +10,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::state::{Peer, StateRoutes};
 use super::{CONTENT_TYPE, Metrics, Report, health};
 use crate::words::{Board, Code, Coded};
 
@@ -121,6 +122,19 @@ pub fn serve_with(
     board: Arc<Board>,
     limits: Limits,
 ) -> Result<StatusServer, Error> {
+    serve_all(addr, board, limits, None)
+}
+
+/// Serves `board` on `addr` within `limits`, and answers about the state where `state` is given.
+///
+/// # Errors
+/// As for [`serve`].
+pub fn serve_all(
+    addr: SocketAddr,
+    board: Arc<Board>,
+    limits: Limits,
+    state: Option<StateRoutes>,
+) -> Result<StatusServer, Error> {
     let listen = |source| Error::Listen { addr, source };
     let listener = TcpListener::bind(addr).map_err(listen)?;
     listener.set_nonblocking(true).map_err(listen)?;
@@ -136,7 +150,7 @@ pub fn serve_with(
         tokio::net::TcpListener::from_std(listener).map_err(listen)?
     };
     let (stop, stopped) = oneshot::channel();
-    let router = router(board, limits);
+    let router = router(board, limits, state);
     let thread = std::thread::Builder::new()
         .name("status".into())
         .spawn(move || {
@@ -180,7 +194,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, limits: Limit
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(answer(stream, router.clone(), limits, place))),
+            Ok((stream, peer)) => {
+                let router = router.clone().layer(Extension(Peer(peer)));
+                drop(tokio::spawn(answer(stream, router, limits, place)));
+            }
             Err(error) => {
                 tracing::debug!(%error, "failed to accept a status connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -215,7 +232,7 @@ struct Shown {
     live_after: Duration,
 }
 
-fn router(board: Arc<Board>, limits: Limits) -> Router {
+fn router(board: Arc<Board>, limits: Limits, state: Option<StateRoutes>) -> Router {
     let metrics = Metrics::new(Arc::clone(&board));
     let shown = Shown { board, metrics, live_after: limits.live_after };
     Router::new()
@@ -224,6 +241,7 @@ fn router(board: Arc<Board>, limits: Limits) -> Router {
         .route("/health/live", get(live_page))
         .route("/health/ready", get(ready_page))
         .with_state(Arc::new(shown))
+        .merge(state.map_or_else(Router::new, StateRoutes::router))
 }
 
 async fn index(State(shown): State<Arc<Shown>>) -> String {

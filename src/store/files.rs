@@ -104,7 +104,7 @@ pub(crate) fn write_atomically(
 }
 
 /// Opens files as ours: mode 0600 if made, never through a symbolic link.
-pub(super) fn open_options() -> OpenOptions {
+pub(crate) fn open_options() -> OpenOptions {
     let mut options = File::options();
     options.mode(0o600).custom_flags(no_follow());
     options
@@ -121,6 +121,25 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(Error::io("remove", path)),
     }
+}
+
+/// Lets two directories change places: at every moment each name leads to one of them, whole.
+#[cfg(target_os = "linux")]
+pub(crate) fn exchange(one: &Path, other: &Path) -> Result<(), Error> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
+        .map_err(io::Error::from)
+        .map_err(Error::io("put in place", one))
+}
+
+/// Puts `one` in the place of `other`, and that in the place of `one`. A crash in between leaves
+/// the old directory under a third name, and then the state counts as missing.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn exchange(one: &Path, other: &Path) -> Result<(), Error> {
+    let between = one.with_extension("old");
+    fs::rename(other, &between).map_err(Error::io("rename", other))?;
+    fs::rename(one, other).map_err(Error::io("put in place", one))?;
+    fs::rename(&between, one).map_err(Error::io("rename", between))
 }
 
 /// Returns how many bytes this user may still write on the file system that holds `path`.

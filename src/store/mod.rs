@@ -34,8 +34,8 @@ pub(crate) use disk::DiskShelf;
 pub(crate) use durability::{Disk, Durability};
 pub(crate) use error::Error;
 pub(crate) use files::{
-    create_private_dir, free_bytes, ignore_file_size_signal, private_umask, read_private,
-    refuse_shared, sync_dir, write_atomically,
+    create_private_dir, exchange, free_bytes, ignore_file_size_signal, open_options, private_umask,
+    read_private, refuse_shared, remove_tree, sync_dir, write_atomically,
 };
 pub(crate) use lock::{Lock, holder_of};
 pub(crate) use migrate::{LAYOUT, Layout, initialise, layout_of};

@@ -89,6 +89,8 @@ codes! {
     StateMissing = "E5008", exit 1, "the state is missing";
     StateNoSpace = "E5009", exit 1, "the disk of the state is full";
     StateIo = "E5010", exit 1, "the state could not be made durable";
+    StateExportDamaged = "E5011", exit 1, "an export of the state is damaged";
+    StateExists = "E5012", exit 1, "there is a state already";
     ProducerFatal = "E6001", exit 1, "the producer failed for good";
     DeliveryFailed = "E6002", exit 1, "a delivery failed for good";
     CatchUpStuck = "E6003", exit 1, "the output could not be read to its end";
@@ -107,6 +109,8 @@ codes! {
     Internal = "E6999", exit 1, "an invariant of firstseen does not hold";
     LedgerFaults = "E7001", exit 3, "the ledger found lost or repeated records";
     CommandFailed = "E7002", exit 1, "the command could not be carried out to its end";
+    StateFaults = "E7003", exit 3, "the state has faults";
+    CommandArguments = "E7004", exit 2, "the command's arguments do not fit";
     CheckFaults = "E7006", exit 3, "the check found faults";
 }
 

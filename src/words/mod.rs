@@ -18,4 +18,4 @@ pub use code::{Code, Coded};
 pub use offset::{OutputPosition, RecordOffset, ResumeOffset};
 pub use partition::SourcePartition;
 pub use partition_board::{PartitionBoard, PartitionSnapshot, PartitionState, Tally};
-pub use time::{Span, Timestamp};
+pub use time::{Span, Timestamp, instant_text, time_left};

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::board::Watch;
-use super::{Counts, SourcePartition};
+use super::{Counts, SourcePartition, Timestamp, time_left};
 
 /// Stands for "not known" in a counter of milliseconds.
 const NEVER: u64 = u64::MAX;
@@ -62,6 +62,8 @@ pub struct PartitionBoard {
     checkpoint_took_ms: AtomicU64,
     catch_up_read: AtomicU64,
     catch_up_total: AtomicU64,
+    catch_up_began_ms: AtomicU64,
+    window_whole_from: AtomicI64,
     store_keys: AtomicU64,
     store_bytes: AtomicU64,
     store_segments: AtomicU64,
@@ -123,6 +125,10 @@ pub struct PartitionSnapshot {
     pub catch_up_read: u64,
     /// Output records catch-up has to read, as far as known.
     pub catch_up_total: u64,
+    /// How long catch-up will still take, as far as known.
+    pub catch_up_left: Option<Duration>,
+    /// From when on records are judged by their whole window again; `None` where they are.
+    pub window_whole_from: Option<Timestamp>,
     /// Keys in the store.
     pub store_keys: u64,
     /// Bytes the store takes on disk.
@@ -147,6 +153,8 @@ impl PartitionBoard {
             checkpoint_took_ms: AtomicU64::new(NEVER),
             catch_up_read: AtomicU64::new(0),
             catch_up_total: AtomicU64::new(0),
+            catch_up_began_ms: AtomicU64::new(0),
+            window_whole_from: AtomicI64::new(Timestamp::MIN.0),
             store_keys: AtomicU64::new(0),
             store_bytes: AtomicU64::new(0),
             store_segments: AtomicU64::new(0),
@@ -205,10 +213,18 @@ impl PartitionBoard {
         self.lag.store(lag, Relaxed);
     }
 
-    /// Says how far catch-up is, in output records.
+    /// Says how far catch-up is, in output offsets. With 0 read it begins.
     pub fn set_catch_up(&self, read: u64, total: u64) {
+        if read == 0 {
+            self.catch_up_began_ms.store(self.watch.elapsed_ms(), Relaxed);
+        }
         self.catch_up_read.store(read, Relaxed);
         self.catch_up_total.store(total, Relaxed);
+    }
+
+    /// Says from when on records are judged by their whole window again; `None` where they are.
+    pub fn set_window_whole_from(&self, from: Option<Timestamp>) {
+        self.window_whole_from.store(from.unwrap_or(Timestamp::MIN).0, Relaxed);
     }
 
     /// Says how large the store is.
@@ -266,6 +282,9 @@ impl PartitionBoard {
             checkpoint_took: known(self.checkpoint_took_ms.load(Relaxed)),
             catch_up_read: self.catch_up_read.load(Relaxed),
             catch_up_total: self.catch_up_total.load(Relaxed),
+            catch_up_left: self.catch_up_left(now_ms),
+            window_whole_from: Some(Timestamp(self.window_whole_from.load(Relaxed)))
+                .filter(|from| *from > Timestamp::MIN),
             store_keys: self.store_keys.load(Relaxed),
             store_bytes: self.store_bytes.load(Relaxed),
             store_segments: self.store_segments.load(Relaxed),
@@ -274,6 +293,14 @@ impl PartitionBoard {
             transaction_age: known(self.transaction_begun_ms.load(Relaxed))
                 .map(|begun| span(now_ms).saturating_sub(begun)),
         }
+    }
+
+    fn catch_up_left(&self, now_ms: u64) -> Option<Duration> {
+        let (read, total) = (self.catch_up_read.load(Relaxed), self.catch_up_total.load(Relaxed));
+        let took = now_ms.saturating_sub(self.catch_up_began_ms.load(Relaxed));
+        // Before that it is a guess that frightens people.
+        const ENOUGH_MS: u64 = 500;
+        (took >= ENOUGH_MS).then(|| time_left(read, total, span(took))).flatten()
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {

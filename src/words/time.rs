@@ -53,6 +53,27 @@ impl Span {
     }
 }
 
+/// Returns `at` for people, in UTC; one beyond the calendar as its number.
+pub fn instant_text(at: Timestamp) -> String {
+    // The end of the year 9999, past which there is no such text.
+    const LAST: i64 = 253_402_300_799_999;
+    match u64::try_from(at.0) {
+        Ok(ms) if at.0 <= LAST => {
+            let time = std::time::UNIX_EPOCH + Duration::from_millis(ms);
+            humantime::format_rfc3339_millis(time).to_string()
+        }
+        _ => format!("{} ms", at.0),
+    }
+}
+
+/// Returns how long the rest will take if it goes on as it went; `None` where nothing was done yet.
+pub fn time_left(done: u64, total: u64, took: Duration) -> Option<Duration> {
+    let millis = u64::try_from(took.as_millis()).ok()?;
+    let left = u128::from(total.saturating_sub(done)) * u128::from(millis);
+    let left = left.checked_div(u128::from(done))?;
+    Some(Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
+}
+
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         Self(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
@@ -74,6 +95,25 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_estimated_from_what_was_done() {
+        let took = Duration::from_secs(3);
+        assert_eq!(time_left(0, 10, took), None);
+        assert_eq!(time_left(3, 9, took), Some(Duration::from_secs(6)));
+        assert_eq!(time_left(9, 9, took), Some(Duration::ZERO));
+        assert_eq!(
+            time_left(1, u64::MAX, Duration::from_secs(1 << 40)),
+            Some(Duration::from_millis(u64::MAX))
+        );
+    }
+
+    #[test]
+    fn a_time_is_shown_as_utc_and_an_absurd_one_as_its_number() {
+        assert_eq!(instant_text(Timestamp(1_700_000_000_123)), "2023-11-14T22:13:20.123Z");
+        assert_eq!(instant_text(Timestamp(-1)), "-1 ms");
+        assert_eq!(instant_text(Timestamp(i64::MAX)), format!("{} ms", i64::MAX));
+    }
 
     #[test]
     fn arithmetic_on_absurd_times_saturates() {

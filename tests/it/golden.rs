@@ -7,13 +7,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use firstseen::commands::Forced;
+use firstseen::commands::{Forced, StateError as State};
 use firstseen::engine::Broken;
 use firstseen::error::render;
 use firstseen::kafka::{Cause, Error as Kafka};
 use firstseen::key::Missing;
 use firstseen::pipeline::{Closed, Error as Pipeline};
-use firstseen::seen::{Error as Seen, Failure};
+use firstseen::seen::{Error as Seen, Failure, TransferError as Transfer};
 use firstseen::status::Error as Status;
 use firstseen::words::{Code, Coded, OutputPosition, RecordOffset, ResumeOffset, SourcePartition};
 use rdkafka::error::KafkaError;
@@ -265,6 +265,7 @@ fn state() -> Table {
     let dir = || STATE.into();
     let (holder, damage) = (Some(4_711), "`/var/lib/firstseen/secret` is missing");
     let corrupt = |what: &str| Seen::Corrupt { what: what.to_owned(), source: None };
+    let export = || "/mnt/moving/state.export".into();
     let full = || Failure::io("write", format!("{STATE}/partitions/payments-3/1"), os(28));
     vec![
         ("E5001", Box::new(Seen::Locked { dir: dir(), holder })),
@@ -317,6 +318,70 @@ fn state() -> Table {
             }),
         ),
         ("E5008-no-start", Box::new(Pipeline::NoStart { partition: partition() })),
+        ("E5008-nowhere", Box::new(Seen::Absent { dir: dir() })),
+        (
+            "E5001-asked",
+            Box::new(State::Busy {
+                dir: dir(),
+                holder,
+                why: "`127.0.0.1:9600` does not answer: connection refused".to_owned(),
+            }),
+        ),
+        ("E5005-export", Box::new(Transfer::Newer { path: export(), found: 2, known: 1 })),
+        ("E5006-not-read", Box::new(Transfer::NotRead { partition: partition() })),
+        (
+            "E5007-clock",
+            Box::new(kept(Seen::RuleChanged {
+                field: "the window's clock",
+                stored: "event".to_owned(),
+                wanted: "arrival".to_owned(),
+            })),
+        ),
+        (
+            "E5011",
+            Box::new(Transfer::Damaged {
+                path: export(),
+                what: "a frame's checksum does not match".to_owned(),
+                at: 1_573_081,
+            }),
+        ),
+        (
+            "E5012",
+            Box::new(Transfer::Exists {
+                partition: partition(),
+                dir: format!("{STATE}/partitions/t-157a1d3b179f686b9e0477089c86aed8").into(),
+            }),
+        ),
+        (
+            "E7002-export",
+            Box::new(Transfer::File { attempt: "write", path: export(), source: os(28) }),
+        ),
+        (
+            "E7002-export-exists",
+            Box::new(Transfer::File {
+                attempt: "create",
+                path: export(),
+                source: io::ErrorKind::AlreadyExists.into(),
+            }),
+        ),
+        ("E7002-value-file", Box::new(State::File { path: "value.json".into(), source: os(2) })),
+        (
+            "E7003",
+            Box::new(State::Faults {
+                dir: dir(),
+                faults: 2,
+                first:
+                    "payments/3: seg-0000000000000003, run 7, block 12: its checksum does not match"
+                        .to_owned(),
+            }),
+        ),
+        (
+            "E7004",
+            Box::new(State::Arguments {
+                what: "reset would remove the state of payments/3".to_owned(),
+                fix: "add `--yes` if it is meant".to_owned(),
+            }),
+        ),
         ("E5009", Box::new(kept(Seen::NoSpace(full())))),
         ("E5010", Box::new(kept(Seen::Io(Failure::io("sync", STATE, os(5)))))),
         (

@@ -9,6 +9,7 @@
 //! - `sim`: the core against a simulated broker and disk, through thousands of seeds. Needs no
 //!   broker.
 //! - `golden`: the line a user sees for every error. Needs no broker.
+//! - `state`: the commands that look into the state, move it and mend it.
 //! - `store`: the state under kills and damage. Needs no broker.
 //! - `harness`: that the broker, the writer, the reader and the checker can be trusted.
 //! - `kafka_edge`: the Kafka room against a real broker.
@@ -47,6 +48,7 @@ mod kill_loop;
 mod rebalance;
 mod run;
 mod sim;
+mod state;
 mod store;
 mod topics;
 mod transactional;

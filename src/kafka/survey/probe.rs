@@ -5,18 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::ClientConfig;
-use rdkafka::client::Client;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::types::{RDKafkaErrorCode as K, RDKafkaType};
+use rdkafka::types::RDKafkaErrorCode as K;
 
 use super::versions::Apis;
 use super::{Asked, Cause};
 use crate::config::Config;
-use crate::kafka::client::{Context, Handle, Reach, no_queue, setting};
+use crate::kafka::client::Reach;
 use crate::kafka::cluster::Cluster;
 use crate::kafka::error::{Class, Error, class};
-use crate::kafka::ffi::{self, EventKind, Queue, admin};
+use crate::kafka::ffi::{EventKind, admin};
+use crate::kafka::sink::producer;
 use crate::words::{Timestamp, WallClock};
 
 /// What came of asking for a producer's id.
@@ -166,15 +165,6 @@ fn classed(refused: admin::Refused, heard: Option<Cause>) -> Transactions {
         _ if class(code) == Class::Timeout => Transactions::NotNow(heard.unwrap_or(cause)),
         _ => Transactions::NotNow(cause),
     }
-}
-
-fn producer(config: &ClientConfig, servers: &str) -> Result<Handle<Client<Context>>, Error> {
-    let native = config.create_native_config().map_err(setting)?;
-    ffi::enable_producer_events(&native);
-    let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, Context::default())
-        .map_err(setting)?;
-    let queue = Queue::main(client.native_client()).ok_or_else(no_queue)?;
-    Ok(Handle { queue, client, servers: servers.to_owned() })
 }
 
 /// Returns whether the client's figures show a producer id.

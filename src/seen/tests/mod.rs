@@ -3,6 +3,8 @@
 mod disk;
 mod faults;
 mod model;
+mod moving;
+mod window;
 
 use super::{Batch, Opened, Options, Seen};
 use crate::key::Fingerprint;
