@@ -9,6 +9,7 @@ use crate::key::Fingerprint;
 use crate::pipeline::context::Control;
 use crate::pipeline::keys::Keys;
 use crate::pipeline::lane::Route;
+use crate::pipeline::overdue::Overdue;
 use crate::seen::{self, Found, Options, Seen, StateDir};
 use crate::window::Window;
 use crate::words::{Board, Checkpoint, Counts, ResumeOffset, SourcePartition, WallClock};
@@ -92,6 +93,7 @@ impl Case {
             schedule: Schedule::new(&context.config.checkpoint, now),
             outstanding: 0,
             sent: 0,
+            overdue: Overdue::new(context.config.sink.delivery_timeout),
             committed: None,
             uncommitted: false,
             durable: None,

@@ -13,6 +13,7 @@ use crate::window::Window;
 use crate::words::{Checkpoint, PartitionBoard, ResumeOffset, SourcePartition, TopicId};
 
 use super::keys::Keys;
+use super::overdue::Overdue;
 use super::plan::Committed;
 use super::token::Token;
 
@@ -63,6 +64,8 @@ pub(super) struct Lane {
     pub(super) outstanding: usize,
     /// Deliveries ever handed to the client: tells whether the lane was quiet.
     pub(super) sent: u64,
+    /// How long they take.
+    pub(super) overdue: Overdue,
     /// What the group or our own last checkpoint says of progress.
     pub(super) committed: Option<Committed>,
     /// The newest durable checkpoint is not committed to the group yet.

@@ -19,6 +19,7 @@ mod keys;
 mod lane;
 mod lease;
 mod leave;
+mod overdue;
 mod plan;
 mod progress;
 mod settle;

@@ -74,13 +74,40 @@ impl Topics {
         let dead = config.sink.dead_letter_topic.iter().map(|t| ("dead-letter", t.clone()));
         let mut limits = Vec::new();
         for (role, topic) in outputs.chain(dead) {
-            limits.extend(described(self.output(), role, &topic)?.max_message_bytes);
+            match described(self.output(), role, &topic) {
+                Ok(facts) => limits.extend(facts.max_message_bytes),
+                // Its limit is learnt when it is there.
+                Err(error) if may_wait(config, &error) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok((limits.iter().min().copied(), limits.iter().max().copied()))
     }
 
+    /// Checks that source topics can be forwarded: every one that is listed, at least one of those
+    /// that match a pattern.
+    pub(super) fn check(
+        &mut self,
+        config: &Config,
+        sink: &mut Sink,
+        sources: &[String],
+    ) -> Result<(), Error> {
+        let (mut flow, mut waits) = (false, None);
+        for topic in sources {
+            match self.route(config, sink, topic) {
+                Ok(_) => {
+                    flow = true;
+                    self.warn_of_short_memory(config, topic)?;
+                }
+                Err(error) if may_wait(config, &error) => waits = waits.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        waits.filter(|_| !flow).map_or(Ok(()), Err)
+    }
+
     /// Warns where a lost state could not be rebuilt from the output in full.
-    pub(super) fn warn_of_short_memory(&self, config: &Config, topic: &str) -> Result<(), Error> {
+    fn warn_of_short_memory(&self, config: &Config, topic: &str) -> Result<(), Error> {
         let output = config.output_topic(topic);
         let facts = described(self.output(), "output", &output)?;
         if let Some(why) = short_memory(&facts, config.rule(topic).window) {
@@ -125,6 +152,17 @@ impl Topics {
         }
         Ok(Route { output_topic, target, source_id: source.id, output_id: output.id })
     }
+}
+
+/// Returns whether a topic may wait for what is wrong with its output while others flow: only one
+/// that nobody listed by name.
+pub(super) fn may_wait(config: &Config, error: &Error) -> bool {
+    let of_the_output = match error {
+        Error::TopicMissing { role, .. } => *role == "output",
+        Error::PartitionCount { .. } | Error::TimestampType { .. } => true,
+        _ => false,
+    };
+    of_the_output && matches!(config.source.topics, TopicSelection::Pattern(_))
 }
 
 /// Returns why an output cannot be read back over one window, if so.

@@ -17,11 +17,15 @@ use super::gate::Gate;
 use super::keys::Keys;
 use super::lane::{Lane, Phase, Route};
 use super::lease::Lease;
+use super::overdue::Overdue;
 use super::plan::Committed;
 use super::progress::Commits;
 use super::topics::Topics;
 use super::watch::{QUIET_EVERY, TOPICS_EVERY};
 use crate::checkpoint::{CommitNote, Schedule};
+use stalled::{STALLED_EVERY, Stalled};
+
+mod stalled;
 
 /// How many records are taken between two looks at everything else.
 const RECORDS_PER_TURN: usize = 512;
@@ -69,6 +73,9 @@ struct Pipeline {
     quiet_at: Instant,
     arrival: Timestamp,
     topics_at: Instant,
+    /// Partitions whose topic has no output that fits it.
+    stalled: Vec<Stalled>,
+    stalled_at: Instant,
 }
 
 impl Pipeline {
@@ -82,10 +89,7 @@ impl Pipeline {
         let mut sink = Sink::connect(&config, smallest, largest)?;
         let dead_letter = &config.sink.dead_letter_topic;
         let dead_letter = dead_letter.as_ref().map(|topic| sink.target(topic)).transpose()?;
-        for topic in &sources {
-            topics.route(&config, &mut sink, topic)?;
-            topics.warn_of_short_memory(&config, topic)?;
-        }
+        topics.check(&config, &mut sink, &sources)?;
         let mut source = Source::connect(&config)?;
         let lease = match config.source.membership {
             Membership::Group => {
@@ -115,6 +119,8 @@ impl Pipeline {
             quiet_at: now,
             arrival: Timestamp(0),
             topics_at: now,
+            stalled: Vec::new(),
+            stalled_at: now,
         })
     }
 
@@ -137,6 +143,7 @@ impl Pipeline {
     fn housekeep(&mut self, now: Instant) -> Result<(), Error> {
         self.housekept_at = now;
         self.flow.serve_store()?;
+        self.flow.look_for_overdue(now);
         self.flow.serve_trouble(&mut self.source)?;
         self.flow.serve_rewinds(&mut self.source)?;
         self.flow.serve_takes(&mut self.source, self.gate.is_open())?;
@@ -156,6 +163,10 @@ impl Pipeline {
         if now.duration_since(self.topics_at) >= TOPICS_EVERY {
             self.topics_at = now;
             self.ask_topics();
+        }
+        if now.duration_since(self.stalled_at) >= STALLED_EVERY {
+            self.stalled_at = now;
+            self.serve_stalled(now)?;
         }
         Ok(())
     }
@@ -243,48 +254,60 @@ impl Pipeline {
         let accepted: Vec<_> = partitions.iter().cloned().zip(likely).collect();
         self.source.accept(&accepted)?;
         // The brokers are asked once for each topic: this thread must come back to polling.
-        let mut routes: BTreeMap<Arc<str>, Route> = BTreeMap::new();
+        let mut routes: BTreeMap<Arc<str>, Option<Route>> = BTreeMap::new();
         for ((partition, committed), board) in partitions.iter().zip(committed).zip(boards) {
             tracing::info!(%partition, "assigned");
-            let config = &self.flow.context.config;
             let topic = &partition.topic;
             let route = match routes.get(topic) {
                 Some(route) => route.clone(),
-                None => self.topics.route(config, &mut self.flow.sink, topic)?,
+                None => self.route(topic)?,
             };
             routes.insert(Arc::clone(topic), route.clone());
-            let rule = config.rule(&partition.topic);
-            let keys = Keys::new(rule, self.flow.context.state.secret());
-            let window = Window::new(rule);
-            let on_undeliverable = config.sink.on_undeliverable.clone();
-            let schedule = Schedule::new(&config.checkpoint, now);
-            let added = self.flow.lanes.add(|slot, life, birth| Lane {
-                partition: partition.clone(),
-                slot,
-                life,
-                birth,
-                holes_open: 0,
-                phase: Phase::Waiting { until: now },
-                core: None,
-                seen: None,
-                keys,
-                window,
-                route,
-                on_undeliverable,
-                schedule,
-                outstanding: 0,
-                sent: 0,
-                committed,
-                uncommitted: false,
-                durable: None,
-                board,
-                tries: 0,
-                uncertain: false,
-                reopen: false,
-            });
-            if added.is_none() {
-                return Err(crate::engine::Broken("too many partitions for one instance").into());
+            let given = Stalled { partition: partition.clone(), committed, board };
+            match route {
+                Some(route) => self.add_lane(given, route, now)?,
+                None => self.stall(given),
             }
+        }
+        Ok(())
+    }
+
+    fn add_lane(&mut self, given: Stalled, route: Route, now: Instant) -> Result<(), Error> {
+        let Stalled { partition, committed, board } = given;
+        let config = &self.flow.context.config;
+        let rule = config.rule(&partition.topic);
+        let keys = Keys::new(rule, self.flow.context.state.secret());
+        let window = Window::new(rule);
+        let on_undeliverable = config.sink.on_undeliverable.clone();
+        let schedule = Schedule::new(&config.checkpoint, now);
+        let overdue = Overdue::new(config.sink.delivery_timeout);
+        let added = self.flow.lanes.add(|slot, life, birth| Lane {
+            partition,
+            slot,
+            life,
+            birth,
+            holes_open: 0,
+            phase: Phase::Waiting { until: now },
+            core: None,
+            seen: None,
+            keys,
+            window,
+            route,
+            on_undeliverable,
+            schedule,
+            outstanding: 0,
+            sent: 0,
+            overdue,
+            committed,
+            uncommitted: false,
+            durable: None,
+            board,
+            tries: 0,
+            uncertain: false,
+            reopen: false,
+        });
+        if added.is_none() {
+            return Err(crate::engine::Broken("too many partitions for one instance").into());
         }
         Ok(())
     }
@@ -307,6 +330,7 @@ impl Pipeline {
             // Until the group speaks again, nobody knows what is ours.
             self.flow.context.board.set_unassigned();
         }
+        self.leave_stalled(partitions);
         let left = self.flow.leave(&mut self.source, partitions, lost);
         let released = self.source.release(partitions);
         match left {

@@ -13,8 +13,11 @@
 //! - `kafka_edge`: the Kafka room against a real broker.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
 //! - `faults`: what happens to disks, topics, groups and brokers in production.
+//! - `damaged`: source records that cannot be read.
+//! - `security`: certificates, passwords and permissions that brokers refuse.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
 //! - `rebalance`: partitions that move between two instances.
+//! - `late`: bytes that reach the output late or twice, through a proxy that knows Kafka's frames.
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
 //!
@@ -32,6 +35,7 @@ mod support;
 
 mod cli;
 mod config;
+mod damaged;
 mod demo;
 mod demo_real;
 mod faults;
@@ -39,8 +43,10 @@ mod golden;
 mod harness;
 mod kafka_edge;
 mod kill_loop;
+mod late;
 mod rebalance;
 mod run;
+mod security;
 mod sim;
 mod store;
 mod topics;
