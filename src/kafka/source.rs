@@ -606,11 +606,19 @@ impl Source {
     }
 
     fn commit_outcome(&self, event: &Event) -> Result<(), Error> {
-        let one = || event.partitions().into_iter().find_map(|entry| entry.error);
-        match event.error().or_else(one) {
-            None => Ok(()),
-            Some(code) => Err(self.commit_failed(Cause::of(code))),
-        }
+        let refused = event
+            .partitions()
+            .into_iter()
+            .find_map(|entry| entry.error.map(|code| (code, entry.topic)));
+        let one = refused.as_ref().map(|(code, _)| *code);
+        let Some(code) = event.error().or(one) else { return Ok(()) };
+        let cause = Cause::of(code);
+        let resource = match (class(code), refused) {
+            (Class::TopicAuthorization, Some((_, topic))) => format!("topic `{topic}`"),
+            (Class::GroupAuthorization, _) => format!("group `{}`", self.group),
+            _ => return Err(self.commit_failed(cause)),
+        };
+        Err(Error::BrokerAuthorization { resource, cause })
     }
 
     fn commit_failed(&self, cause: Cause) -> Error {

@@ -232,8 +232,7 @@ impl Pipeline {
             Event::Assigned(partitions) => self.assigned(&partitions),
             Event::Revoked(partitions, lost) => self.revoked(&partitions, lost),
             Event::Committed(result, sent_at) => {
-                self.flow.committed(&mut self.commits, result, sent_at);
-                Ok(())
+                self.flow.committed(&mut self.commits, result, sent_at)
             }
             Event::Failed(error) => {
                 self.flow.context.board.count_failure(Failure::Consume);

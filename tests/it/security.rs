@@ -74,7 +74,8 @@ fn a_listener_that_speaks_another_protocol_is_named() {
         "security.protocol",
         "ssl",
     );
-    assert_refused(&stage, &tls_to_plain, "E2002");
+    let exit = assert_refused(&stage, &tls_to_plain, "E2001");
+    assert!(exit.error().contains("PLAINTEXT"), "{}", exit.error());
 }
 
 #[test]
@@ -109,50 +110,49 @@ fn a_way_to_log_in_that_the_broker_does_not_offer_is_refused() {
 
 /// Denies `user` something, sees it refused with a line that names `named`, gives it back, and
 /// sees everything forwarded.
-fn denied(stem: &str, user: &str, denial: impl Fn(&Stage) -> String, named: fn(&Stage) -> String) {
+fn denied(user: &str, denials: impl Fn(&Stage) -> Vec<String>, named: impl Fn(&Stage) -> String) {
     let secure = secure();
-    let stage = stage(secure, stem);
-    let denial = denial(&stage);
-    secure.grant(&[&format!("DENY {user} {denial}")]);
+    let stage = stage(secure, user);
+    let grant = |way: &str| {
+        let all = denials(&stage).into_iter().map(|denial| format!("{way} {user} {denial}"));
+        let all: Vec<String> = all.collect();
+        secure.grant(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    grant("DENY");
     let home = secure.login(&stage.topic, "PLAIN", user, &format!("{user}-secret"));
     let exit = assert_refused(&stage, &home, "E2004");
     let named = named(&stage);
     assert!(exit.error().contains(&named), "`{named}` is not named: {}", exit.error());
-    secure.grant(&[&format!("UNDENY {user} {denial}")]);
+    grant("UNDENY");
     assert_served(&stage, &home);
 }
 
 #[test]
 fn a_source_that_may_not_be_read_is_named() {
     needs_broker!();
-    denied(
-        "no-read",
-        "no-read",
-        |stage| format!("READ TOPIC {}", stage.topic),
-        |stage| format!("`{}`", stage.topic),
-    );
+    let denials = |stage: &Stage| vec![format!("READ TOPIC {}", stage.topic)];
+    denied("no-read", denials, |stage| format!("`{}`", stage.topic));
 }
 
 #[test]
 fn an_output_that_may_not_be_written_is_named() {
     needs_broker!();
-    denied(
-        "no-write",
-        "no-write",
-        |stage| format!("WRITE TOPIC {}", stage.output),
-        |stage| format!("`{}`", stage.output),
-    );
+    let denials = |stage: &Stage| vec![format!("WRITE TOPIC {}", stage.output)];
+    denied("no-write", denials, |stage| format!("`{}`", stage.output));
 }
 
 #[test]
 fn a_group_that_may_not_be_joined_is_named() {
     needs_broker!();
-    denied("no-group", "no-group", |stage| format!("READ GROUP {}", stage.group()), Stage::group);
+    denied("no-group", |stage| vec![format!("READ GROUP {}", stage.group())], Stage::group);
 }
 
 #[test]
 fn a_producer_that_may_not_be_idempotent_is_named() {
     needs_broker!();
-    // Whoever may write to any topic may write idempotently, so all of it has to be denied.
-    denied("no-producer", "no-producer", |_| "WRITE TOPIC *".to_owned(), |_| "idempotent".into());
+    // Whoever may write to any topic may write idempotently.
+    let denials = |_: &Stage| {
+        vec!["IDEMPOTENT_WRITE CLUSTER kafka-cluster".to_owned(), "WRITE TOPIC *".to_owned()]
+    };
+    denied("no-producer", denials, |_| "idempotent".to_owned());
 }
