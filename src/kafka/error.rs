@@ -320,7 +320,11 @@ impl Coded for Error {
             Self::RecordCorrupt { .. } => Code::RecordCorrupt,
             Self::RecordCodec { .. } => Code::RecordCodec,
             Self::ProducerFatal { .. } => Code::ProducerFatal,
-            Self::Delivery(_) => Code::DeliveryFailed,
+            Self::Delivery(cause) => match cause.class() {
+                Class::TopicMissing => Code::TopicMissing,
+                Class::PartitionMissing => Code::PartitionCount,
+                _ => Code::DeliveryFailed,
+            },
             Self::CatchUpStuck { .. } | Self::Stopped { .. } => Code::CatchUpStuck,
             Self::PollExceeded { .. } => Code::PollExceeded,
             Self::InstanceFenced { .. } => Code::InstanceFenced,
@@ -414,6 +418,12 @@ impl Coded for Error {
                     "have the records of topic `{}` written with gzip, snappy, lz4 or zstd",
                     partition.topic
                 );
+            }
+            Self::Delivery(cause)
+                if matches!(cause.class(), Class::TopicMissing | Class::PartitionMissing) =>
+            {
+                "create the topic with as many partitions as the source, or correct its name in the \
+                 config"
             }
             Self::ProducerFatal { .. } | Self::Delivery(_) => {
                 "check the output's brokers: nothing past the record is committed, and the output is \
@@ -539,6 +549,11 @@ impl Error {
     /// What records are left with whose partition was given up before the broker answered.
     pub(crate) fn given_up() -> Self {
         Self::Delivery(Cause::text("their partition was left before the broker answered"))
+    }
+
+    /// What is known of a record whose delivery takes too long.
+    pub(crate) fn unanswered() -> Self {
+        Self::Delivery(Cause::text("the brokers did not answer in time"))
     }
 }
 

@@ -99,7 +99,7 @@ impl OutputReader {
             .ask("read a partition's bounds", self.timeout, |slice| {
                 client.fetch_watermarks(topic, partition, slice)
             })
-            .map_err(|error| about_topic(error, topic, partition))?;
+            .map_err(|error| self.about(error, topic, partition))?;
         Ok((OutputPosition(low), OutputPosition(high)))
     }
 
@@ -150,9 +150,9 @@ impl OutputReader {
             .ask("look up a time", self.timeout, |slice| {
                 client.offsets_for_times(wanted.clone(), slice)
             })
-            .map_err(|error| about_topic(error, topic, partition))?;
+            .map_err(|error| self.about(error, topic, partition))?;
         match ffi::list_entries(&found).first() {
-            Some(ffi::Entry { error: Some(code), .. }) => Err(about_topic(
+            Some(ffi::Entry { error: Some(code), .. }) => Err(self.about(
                 Error::Client { task: "look up a time", cause: Cause::of(*code) },
                 topic,
                 partition,
@@ -160,6 +160,25 @@ impl OutputReader {
             Some(entry) if entry.offset >= 0 => Ok(TimeLookup::At(OutputPosition(entry.offset))),
             _ => Ok(TimeLookup::AfterEnd),
         }
+    }
+
+    /// Names the topic in an error that came without one. What the client says of a topic that is
+    /// gone is that it lacks the partition.
+    fn about(&self, error: Error, topic: &str, partition: i32) -> Error {
+        match about_topic(error, topic, partition) {
+            Error::PartitionMissing { topic, .. } if self.is_gone(&topic) => {
+                Error::TopicMissing { topic }
+            }
+            other => other,
+        }
+    }
+
+    fn is_gone(&self, topic: &str) -> bool {
+        let asked = self.lookup.client.fetch_metadata(Some(topic), self.timeout);
+        asked.is_ok_and(|metadata| {
+            let mut found = metadata.topics().iter().filter(|found| found.name() == topic);
+            found.all(|found| found.partitions().is_empty())
+        })
     }
 
     /// Reads every committed record at or above `from` and below `to`.

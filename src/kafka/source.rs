@@ -32,7 +32,7 @@ mod positions;
 mod settings;
 
 use super::client::{Consuming, Reach, list};
-use super::error::{Cause, Class, Error};
+use super::error::{Cause, Class, Error, class};
 use super::ffi::{self, Event, PartitionQueue, Queue, Taken};
 use super::record::SourceRecord;
 use crate::config::{Config, Membership, TopicSelection};
@@ -307,11 +307,19 @@ impl Source {
     }
 
     fn commit_outcome(&self, event: &Event) -> Result<(), Error> {
-        let one = || event.partitions().into_iter().find_map(|entry| entry.error);
-        match event.error().or_else(one) {
-            None => Ok(()),
-            Some(code) => Err(self.commit_failed(Cause::of(code))),
-        }
+        let refused = event
+            .partitions()
+            .into_iter()
+            .find_map(|entry| entry.error.map(|code| (code, entry.topic)));
+        let one = refused.as_ref().map(|(code, _)| *code);
+        let Some(code) = event.error().or(one) else { return Ok(()) };
+        let cause = Cause::of(code);
+        let resource = match (class(code), refused) {
+            (Class::TopicAuthorization, Some((_, topic))) => format!("topic `{topic}`"),
+            (Class::GroupAuthorization, _) => format!("group `{}`", self.group),
+            _ => return Err(self.commit_failed(cause)),
+        };
+        Err(Error::BrokerAuthorization { resource, cause })
     }
 
     fn commit_failed(&self, cause: Cause) -> Error {

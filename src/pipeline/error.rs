@@ -243,9 +243,11 @@ impl Coded for Error {
             Self::State(error) | Self::PartitionState { source: error, .. } => error.code(),
             Self::Take { source, .. } => source.code(),
             Self::Undeliverable { source, .. } => match source.code() {
-                code @ (Code::RecordTooLarge | Code::RecordRefused | Code::BrokerAuthorization) => {
-                    code
-                }
+                code @ (Code::RecordTooLarge
+                | Code::RecordRefused
+                | Code::BrokerAuthorization
+                | Code::TopicMissing
+                | Code::PartitionCount) => code,
                 _ => Code::DeliveryFailed,
             },
             Self::NoKey { .. } => Code::RecordKeyMissing,

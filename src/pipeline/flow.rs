@@ -126,6 +126,7 @@ impl Flow {
                         return Ok(());
                     }
                     self.serve_reports(Duration::from_millis(5))?;
+                    self.look_for_overdue(Instant::now());
                 }
                 Err(Refused::Fatal(error)) => {
                     self.context.board.count_failure(Failure::ProducerFatal);
@@ -352,7 +353,7 @@ fn judge(
 }
 
 #[cold]
-fn undeliverable(
+pub(super) fn undeliverable(
     lane: &Lane,
     offset: RecordOffset,
     dead_letter: Option<&String>,

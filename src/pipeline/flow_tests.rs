@@ -10,6 +10,7 @@ use crate::pipeline::context::Control;
 use crate::pipeline::keys::Keys;
 use crate::pipeline::lane::Route;
 use crate::pipeline::mode::Delivery;
+use crate::pipeline::overdue::Overdue;
 use crate::pipeline::transact::Writer;
 use crate::seen::{self, Found, Options, Seen, StateDir};
 use crate::window::Window;
@@ -112,6 +113,7 @@ impl Case {
             schedule: Schedule::new(&context.config.checkpoint, now),
             outstanding: 0,
             sent: 0,
+            overdue: Overdue::new(context.config.sink.delivery_timeout),
             committed: None,
             uncommitted: false,
             durable: None,

@@ -15,6 +15,7 @@ use crate::words::{
 };
 
 use super::keys::Keys;
+use super::overdue::Overdue;
 use super::plan::Committed;
 use super::token::Token;
 use super::transact::Writer;
@@ -70,6 +71,8 @@ pub(super) struct Lane {
     pub(super) outstanding: usize,
     /// Deliveries ever handed to the client: tells whether the lane was quiet.
     pub(super) sent: u64,
+    /// How long they take.
+    pub(super) overdue: Overdue,
     /// What the group or our own last checkpoint says of progress.
     pub(super) committed: Option<Committed>,
     /// The newest durable checkpoint is not committed to the group yet.

@@ -86,6 +86,7 @@ impl Flow {
             self.serve_reports(Duration::from_millis(2))?;
             self.serve_store()?;
             self.serve_watch()?;
+            self.look_for_overdue(Instant::now());
             self.context.board.beat();
             let records = self.outstanding(slots);
             if records == 0 {

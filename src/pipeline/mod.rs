@@ -24,6 +24,7 @@ mod lease;
 mod leave;
 mod loading;
 mod mode;
+mod overdue;
 mod plan;
 mod progress;
 mod settle;

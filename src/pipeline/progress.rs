@@ -152,9 +152,15 @@ impl Flow {
         commits: &mut Commits,
         result: Result<(), kafka::Error>,
         sent_at: Instant,
-    ) {
+    ) -> Result<(), Error> {
         commits.sent_at = None;
         match result {
+            // It does not pass by itself, and the client may keep the same refusal of a fetch to
+            // itself: told once, while the partition was not begun, it is not told again.
+            Err(error) if error.code() == Code::BrokerAuthorization => {
+                self.context.board.count_failure(Failure::Commit);
+                return Err(error.into());
+            }
             Ok(()) => {
                 self.lease.renew(sent_at);
                 if std::mem::take(&mut commits.failing) {
@@ -163,6 +169,7 @@ impl Flow {
             }
             Err(error) => self.commit_failed(commits, &error),
         }
+        Ok(())
     }
 
     fn commit_failed(&mut self, commits: &mut Commits, error: &kafka::Error) {

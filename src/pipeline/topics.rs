@@ -1,6 +1,7 @@
 //! The topics, checked against the brokers before a record is read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, TopicSelection};
@@ -70,14 +71,44 @@ impl Topics {
         let dead = config.sink.dead_letter_topic.iter().map(|t| ("dead-letter", t.clone()));
         let mut limits = Vec::new();
         for (role, topic) in outputs.chain(dead) {
-            limits.extend(described(self.output(), role, &topic)?.max_message_bytes);
+            match described(self.output(), role, &topic) {
+                Ok(facts) => limits.extend(facts.max_message_bytes),
+                // Its limit is learnt when it is there.
+                Err(error) if may_wait(config, &error) => {}
+                Err(error) => return Err(error),
+            }
         }
         let (smallest, largest) = (limits.iter().min().copied(), limits.iter().max().copied());
         Ok(RecordLimits { smallest, largest })
     }
 
+    /// Checks that source topics can be forwarded: every one that is listed, at least one of those
+    /// that match a pattern. Returns where they go.
+    pub(super) fn check(
+        &mut self,
+        config: &Config,
+        sink: &mut Sink,
+        sources: &[String],
+    ) -> Result<BTreeMap<Arc<str>, Route>, Error> {
+        let (mut routes, mut waits) = (BTreeMap::new(), None);
+        for topic in sources {
+            match self.route(config, sink, topic) {
+                Ok(route) => {
+                    routes.insert(Arc::from(topic.as_str()), route);
+                    self.warn_of_short_memory(config, topic)?;
+                }
+                Err(error) if may_wait(config, &error) => waits = waits.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        match waits {
+            Some(error) if routes.is_empty() => Err(error),
+            _ => Ok(routes),
+        }
+    }
+
     /// Warns where a lost state could not be rebuilt from the output in full.
-    pub(super) fn warn_of_short_memory(&self, config: &Config, topic: &str) -> Result<(), Error> {
+    fn warn_of_short_memory(&self, config: &Config, topic: &str) -> Result<(), Error> {
         let output = config.output_topic(topic);
         let facts = described(self.output(), "output", &output)?;
         if let Some(why) = fit::short_memory(&facts, config.rule(topic).window) {
@@ -124,6 +155,17 @@ impl Topics {
         let limit_bytes = output.max_message_bytes;
         Ok(Route { output_topic, target, source_id, output_id, limit_bytes })
     }
+}
+
+/// Returns whether a topic may wait for what is wrong with its output while others flow: only one
+/// that nobody listed by name.
+pub(super) fn may_wait(config: &Config, error: &Error) -> bool {
+    let of_the_output = match error {
+        Error::TopicMissing { role, .. } => *role == "output",
+        Error::PartitionCount { .. } | Error::TimestampType { .. } => true,
+        _ => false,
+    };
+    of_the_output && matches!(config.source.topics, TopicSelection::Pattern(_))
 }
 
 fn described(cluster: &Cluster, role: &'static str, topic: &str) -> Result<TopicFacts, Error> {

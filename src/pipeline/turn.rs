@@ -8,7 +8,7 @@ use crate::config::{Config, Membership, StartAt};
 use crate::kafka::{self, Closed, Polled, Sink, Source};
 use crate::seen::StateDir;
 use crate::window::Window;
-use crate::words::{Board, Code, Coded, Failure, SourcePartition, Span, Timestamp, WallClock};
+use crate::words::{Board, Failure, SourcePartition, Span, Timestamp, WallClock};
 
 use super::Error;
 use super::context::{Context, Control};
@@ -18,11 +18,15 @@ use super::keys::Keys;
 use super::lane::{Lane, Phase, Route};
 use super::lease::Lease;
 use super::mode::{self, Delivery};
+use super::overdue::Overdue;
 use super::plan::Committed;
 use super::progress::Commits;
 use super::topics::Topics;
 use super::watch::{QUIET_EVERY, TOPICS_EVERY};
 use crate::checkpoint::Schedule;
+use stalled::{STALLED_EVERY, Stalled};
+
+mod stalled;
 
 /// How many records are taken between two looks at everything else.
 const RECORDS_PER_TURN: usize = 512;
@@ -74,6 +78,9 @@ struct Pipeline {
     topics_at: Instant,
     /// The partitions there were when we started. In others, all there is is new.
     there_at_start: BTreeSet<SourcePartition>,
+    /// Partitions whose topic has no output that fits it.
+    stalled: Vec<Stalled>,
+    stalled_at: Instant,
 }
 
 impl Pipeline {
@@ -89,11 +96,7 @@ impl Pipeline {
         let mut sink = Sink::connect_as(&config, limits, &delivery.shared())?;
         let dead_letter = &config.sink.dead_letter_topic;
         let dead_letter = dead_letter.as_ref().map(|topic| sink.target(topic)).transpose()?;
-        let mut routes = BTreeMap::new();
-        for topic in &sources {
-            routes.insert(Arc::from(topic.as_str()), topics.route(&config, &mut sink, topic)?);
-            topics.warn_of_short_memory(&config, topic)?;
-        }
+        let routes = topics.check(&config, &mut sink, &sources)?;
         let mut source = Source::connect(&config)?;
         let lease = match config.source.membership {
             Membership::Group => {
@@ -124,6 +127,8 @@ impl Pipeline {
             arrival: Timestamp(0),
             topics_at: now,
             there_at_start: partitions.into_iter().collect(),
+            stalled: Vec::new(),
+            stalled_at: now,
         })
     }
 
@@ -147,6 +152,7 @@ impl Pipeline {
     fn housekeep(&mut self, now: Instant) -> Result<(), Error> {
         self.housekept_at = now;
         self.flow.serve_store()?;
+        self.flow.look_for_overdue(now);
         self.flow.serve_trouble(&mut self.source)?;
         self.flow.serve_rewinds(&mut self.source)?;
         self.flow.serve_takes(&mut self.source, self.gate.is_open())?;
@@ -168,6 +174,10 @@ impl Pipeline {
         if now.duration_since(self.topics_at) >= TOPICS_EVERY {
             self.topics_at = now;
             self.ask_topics();
+        }
+        if now.duration_since(self.stalled_at) >= STALLED_EVERY {
+            self.stalled_at = now;
+            self.serve_stalled(now)?;
         }
         Ok(())
     }
@@ -259,8 +269,7 @@ impl Pipeline {
             Event::Assigned(partitions) => self.assigned(&partitions),
             Event::Revoked(partitions, lost) => self.revoked(&partitions, lost),
             Event::Committed(result, sent_at) => {
-                self.flow.committed(&mut self.commits, result, sent_at);
-                Ok(())
+                self.flow.committed(&mut self.commits, result, sent_at)
             }
             Event::Failed(error) => {
                 self.flow.context.board.count_failure(Failure::Consume);
@@ -280,79 +289,71 @@ impl Pipeline {
         let likely = committed.iter().map(|c| c.as_ref().map(|c| c.offset));
         let accepted: Vec<_> = partitions.iter().cloned().zip(likely).collect();
         self.source.accept(&accepted)?;
-        let routes = self.check_routes(partitions)?;
+        // The brokers are asked once for each topic: this thread must come back to polling.
+        let mut routes: BTreeMap<Arc<str>, Option<Route>> = BTreeMap::new();
         for ((partition, committed), board) in partitions.iter().zip(committed).zip(boards) {
             tracing::info!(%partition, "assigned");
-            let config = &self.flow.context.config;
-            let Some(route) = routes.get(&partition.topic).cloned() else { continue };
-            let rule = config.rule(&partition.topic);
-            let keys = Keys::new(rule, self.flow.context.state.secret());
-            let window = Window::new(rule);
-            let on_undeliverable = config.sink.on_undeliverable.clone();
-            let schedule = Schedule::new(&config.checkpoint, now);
-            let start = self.start_in(partition);
-            let added = self.flow.lanes.add(|slot, life, birth| Lane {
-                partition: partition.clone(),
-                slot,
-                life,
-                birth,
-                holes_open: 0,
-                phase: Phase::Waiting { until: now },
-                core: None,
-                seen: None,
-                keys,
-                window,
-                route,
-                start,
-                on_undeliverable,
-                schedule,
-                outstanding: 0,
-                sent: 0,
-                committed,
-                uncommitted: false,
-                durable: None,
-                board,
-                tries: 0,
-                uncertain: false,
-                reopen: false,
-                writer: None,
-                ask: !known,
-                refused: Vec::new(),
-                pause: Duration::ZERO,
-                fenced_at: None,
-            });
-            if added.is_none() {
-                return Err(crate::engine::Broken("too many partitions for one instance").into());
+            let topic = &partition.topic;
+            let route = match routes.get(topic) {
+                Some(route) => route.clone(),
+                None => self.route(topic)?,
+            };
+            routes.insert(Arc::clone(topic), route.clone());
+            let partition = partition.clone();
+            let given = Stalled { partition, committed, known, board };
+            match route {
+                Some(route) => self.add_lane(given, route, now)?,
+                None => self.stall(given),
             }
         }
         Ok(())
     }
 
-    /// Checks where topics go. The brokers are asked once for each: this thread must come back to
-    /// polling. Where none answers, what was found before will do: the watch compares it later.
-    fn check_routes(
-        &mut self,
-        partitions: &[SourcePartition],
-    ) -> Result<BTreeMap<Arc<str>, Route>, Error> {
-        let mut checked: BTreeMap<Arc<str>, Route> = BTreeMap::new();
-        for topic in partitions.iter().map(|partition| &partition.topic) {
-            if checked.contains_key(topic) {
-                continue;
-            }
-            let config = &self.flow.context.config;
-            let route = match self.topics.route(config, &mut self.flow.sink, topic) {
-                Err(error) if is_unreachable(&error) => {
-                    let known = self.routes.get(topic).cloned();
-                    let error_line = crate::error::render(&error);
-                    tracing::warn!(%topic, error = error_line, "the topics are not checked anew");
-                    known.ok_or(error)?
-                }
-                route => route?,
-            };
-            checked.insert(Arc::clone(topic), route);
+    fn add_lane(&mut self, given: Stalled, route: Route, now: Instant) -> Result<(), Error> {
+        let Stalled { partition, committed, known, board } = given;
+        let start = self.start_in(&partition);
+        let config = &self.flow.context.config;
+        let rule = config.rule(&partition.topic);
+        let keys = Keys::new(rule, self.flow.context.state.secret());
+        let window = Window::new(rule);
+        let on_undeliverable = config.sink.on_undeliverable.clone();
+        let schedule = Schedule::new(&config.checkpoint, now);
+        let overdue = Overdue::new(config.sink.delivery_timeout);
+        let added = self.flow.lanes.add(|slot, life, birth| Lane {
+            partition,
+            slot,
+            life,
+            birth,
+            holes_open: 0,
+            phase: Phase::Waiting { until: now },
+            core: None,
+            seen: None,
+            keys,
+            window,
+            route,
+            start,
+            on_undeliverable,
+            schedule,
+            outstanding: 0,
+            sent: 0,
+            overdue,
+            committed,
+            uncommitted: false,
+            durable: None,
+            board,
+            tries: 0,
+            uncertain: false,
+            reopen: false,
+            writer: None,
+            ask: !known,
+            refused: Vec::new(),
+            pause: Duration::ZERO,
+            fenced_at: None,
+        });
+        if added.is_none() {
+            return Err(crate::engine::Broken("too many partitions for one instance").into());
         }
-        self.routes.extend(checked.clone());
-        Ok(checked)
+        Ok(())
     }
 
     /// Asks the group what it has committed. Returns also whether it was asked and said so.
@@ -386,6 +387,7 @@ impl Pipeline {
             // Until the group speaks again, nobody knows what is ours.
             self.flow.context.board.set_unassigned();
         }
+        self.leave_stalled(partitions);
         let left = self.flow.leave(&mut self.source, partitions, lost);
         let released = self.source.release(partitions);
         match left {
@@ -445,8 +447,4 @@ enum Event {
     Revoked(Vec<SourcePartition>, bool),
     Committed(Result<(), crate::kafka::Error>, Instant),
     Failed(crate::kafka::Error),
-}
-
-fn is_unreachable(error: &impl Coded) -> bool {
-    error.code() == Code::BrokerUnreachable
 }

@@ -29,11 +29,13 @@ pub enum Failure {
     Consume,
     /// The output could not be read to its end.
     CatchUp,
+    /// A topic has no output that fits it, and waits.
+    Output,
 }
 
 impl Failure {
     /// Every kind, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::DeliveryFinal,
         Self::DeliveryUnknown,
         Self::ProducerFatal,
@@ -41,6 +43,7 @@ impl Failure {
         Self::Commit,
         Self::Consume,
         Self::CatchUp,
+        Self::Output,
     ];
 
     /// Returns the kind as it stands in labels.
@@ -53,6 +56,7 @@ impl Failure {
             Self::Commit => "commit",
             Self::Consume => "consume",
             Self::CatchUp => "catch_up",
+            Self::Output => "output",
         }
     }
 }

@@ -15,10 +15,13 @@
 //! - `kafka_edge`: the Kafka room against a real broker.
 //! - `run`: starting, stopping, forwarding, checkpoints, loss of the state.
 //! - `faults`: what happens to disks, topics, groups and brokers in production.
+//! - `damaged`: source records that cannot be read.
+//! - `security`: certificates, passwords and permissions that brokers refuse.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
 //! - `growth`: partitions that are added, and an instance that is alone.
 //! - `rebalance`: partitions that move between two instances.
 //! - `transactional`: delivery in transactions, zombies, and how `auto` chooses.
+//! - `late`: bytes that reach the output late or twice, through a proxy that knows Kafka's frames.
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
 //!
@@ -37,6 +40,7 @@ mod support;
 mod check;
 mod cli;
 mod config;
+mod damaged;
 mod demo;
 mod demo_real;
 mod faults;
@@ -45,8 +49,10 @@ mod growth;
 mod harness;
 mod kafka_edge;
 mod kill_loop;
+mod late;
 mod rebalance;
 mod run;
+mod security;
 mod sim;
 mod state;
 mod store;

@@ -6,12 +6,17 @@ use crate::support::admin::unique;
 use crate::support::broker::shared;
 use crate::support::reader::read_all;
 use crate::support::records::{Made, Plan};
-use crate::support::sink::{Exit, Sink};
+use crate::support::sink::{Exit, Phase, Sink};
 use crate::support::stage::{LEAVES_WITHIN, Stage};
+use crate::support::wait::{try_until, until};
+use crate::support::writer::SteadyWriter;
 use crate::support::{needs_broker, seed};
 
 /// Bad news must not keep anybody waiting.
 const SAID_WITHIN: Duration = Duration::from_secs(10);
+
+/// What changes under way is looked at every few seconds.
+const NOTICED_WITHIN: Duration = Duration::from_secs(40);
 
 /// Returns a plan without odd records, whose keys are `key-000000000000` and on.
 fn plain() -> Plan {
@@ -36,6 +41,50 @@ fn a_missing_output_topic_is_named_within_ten_seconds() {
     let exit = Sink::start(&stage.home()).wait(SAID_WITHIN);
     exit.assert_failed(1, "E3001");
     assert!(exit.error().contains(&stage.output), "the topic is not named: {}", exit.error());
+}
+
+#[test]
+fn a_topic_of_a_pattern_waits_for_its_output_while_the_others_flow() {
+    needs_broker!();
+    let stage = Stage::set(shared(), "waits", 1);
+    let other = Stage::set_without_output(shared(), "waits", 1);
+    for stage in [&stage, &other] {
+        stage.writer_of(plain(), 1).write(500);
+    }
+    let home = stage.home().set("source.topics", "^waits-[0-9]+");
+    let mut sink = Sink::start(&home);
+    stage.await_drained(&mut sink);
+    assert!(!sink.is_ready(), "ready though a topic waits");
+    assert!(sink.stderr().contains(&other.output), "it is not named:\n{}", sink.stderr());
+    assert!(sink.metric("firstseen_failures_total") >= Some(1.0), "it is not counted");
+    other.admin.create(&other.output, 1);
+    let drained = || other.admin.is_drained(&stage.group(), &other.topic, 1).then_some(());
+    let served = try_until(NOTICED_WITHIN, drained);
+    assert!(served.is_some(), "it still waits:\n{}", sink.stderr());
+    until("the program to be ready", NOTICED_WITHIN, || sink.is_ready().then_some(()));
+    sink.leave(LEAVES_WITHIN).assert_drained();
+    assert_eq!([stage.assert_clean().forwarded, other.assert_clean().forwarded], [500, 500]);
+}
+
+#[test]
+fn a_pattern_of_which_no_topic_has_an_output_is_refused() {
+    needs_broker!();
+    let stage = Stage::set_without_output(shared(), "outputless", 1);
+    let home = stage.home().set("source.topics", "^outputless-[0-9]+");
+    Sink::start(&home).wait(SAID_WITHIN).assert_failed(1, "E3001");
+}
+
+#[test]
+fn an_output_that_is_deleted_under_load_is_missing_and_not_too_small() {
+    needs_broker!();
+    let stage = Stage::set(shared(), "deleted", 2);
+    let home = stage.home();
+    let writer = SteadyWriter::start(stage.writer(seed("deleted")), 30_000, 2_000);
+    let mut sink = Sink::start(&home);
+    sink.await_phase(Phase::Commit, NOTICED_WITHIN);
+    stage.admin.delete(&stage.output);
+    sink.wait(NOTICED_WITHIN).assert_failed(1, "E3001");
+    writer.finish();
 }
 
 #[test]

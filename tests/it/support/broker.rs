@@ -21,14 +21,39 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(90);
 /// How often other ports are tried when somebody else took those that were free.
 const PORT_ATTEMPTS: u32 = 5;
 
+/// What a broker has beyond the usual.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    /// More listeners: name, security protocol, the host that clients are told.
+    pub(crate) listeners: Vec<(&'static str, &'static str, &'static str)>,
+    /// More properties, a line each.
+    pub(crate) properties: String,
+}
+
+/// More properties, a line each.
+impl From<&str> for Extras {
+    fn from(properties: &str) -> Self {
+        Self { properties: properties.to_owned(), ..Self::default() }
+    }
+}
+
+/// A listener beyond the usual.
+#[derive(Clone, Debug)]
+struct Listener {
+    name: &'static str,
+    protocol: &'static str,
+    host: &'static str,
+    port: u16,
+}
+
 /// A running broker. Dropping it ends it and removes its data.
 pub(crate) struct Broker {
     process: Option<Guarded>,
     port: u16,
     controller_port: u16,
+    listeners: Vec<Listener>,
+    properties: String,
     class_path: String,
-    /// Lines added to the properties.
-    more: String,
     /// Properties, log directory, and what the broker printed.
     home: TempDir,
     /// How long the last start took.
@@ -58,25 +83,31 @@ impl Broker {
     /// # Panics
     /// Where Java, Maven or the broker fail; the message says which and why.
     pub(crate) fn start() -> Self {
-        Self::start_with("")
+        Self::start_with(Extras::default())
     }
 
-    /// Starts a broker of one's own with more properties, a line each.
+    /// The same, with more than the usual.
     ///
     /// # Panics
     /// As [`Broker::start`].
-    pub(crate) fn start_with(more: &str) -> Self {
+    pub(crate) fn start_with(extras: impl Into<Extras>) -> Self {
+        let extras = extras.into();
         let kafka = jars::kafka().unwrap_or_else(|why| panic!("{why}"));
         for _ in 0..PORT_ATTEMPTS {
             let home = home();
             copy_directory(&kafka.formatted, &home.path().join("data"));
             let [port, controller_port] = free_ports();
+            let listeners = extras.listeners.iter().map(|&(name, protocol, host)| {
+                let [port] = free_ports();
+                Listener { name, protocol, host, port }
+            });
             let mut broker = Self {
                 process: None,
                 port,
                 controller_port,
+                listeners: listeners.collect(),
+                properties: extras.properties.clone(),
                 class_path: kafka.class_path.clone(),
-                more: more.to_owned(),
                 home,
                 started_in: Duration::ZERO,
             };
@@ -106,6 +137,32 @@ impl Broker {
         let told =
             String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {told}");
+    }
+
+    /// Returns what clients of another listener connect to.
+    pub(crate) fn address_of(&self, listener: &str) -> String {
+        let found = self.listeners.iter().find(|found| found.name == listener);
+        let Listener { host, port, .. } = found.expect("it has that listener");
+        format!("{host}:{port}")
+    }
+
+    /// Returns the class path of its programs.
+    pub(crate) fn class_path(&self) -> &str {
+        &self.class_path
+    }
+
+    /// Returns where a partition's records are.
+    pub(crate) fn partition_dir(&self, topic: &str, partition: i32) -> PathBuf {
+        self.home.path().join("data").join(format!("{topic}-{partition}"))
+    }
+
+    /// Asks the broker to end, and waits until it has; all it was given is in its files then.
+    pub(crate) fn stop(&mut self) {
+        const STOPS_WITHIN: Duration = Duration::from_secs(60);
+        if let Some(mut process) = self.process.take() {
+            process.signal(Signal::TERM);
+            assert!(process.wait(STOPS_WITHIN).is_some(), "the broker does not stop");
+        }
     }
 
     /// Ends the broker with SIGKILL; its data stays.
@@ -170,8 +227,10 @@ impl Broker {
     fn launch(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         let file = self.home.path().join("server.properties");
-        let text = properties(self.port, self.controller_port, &self.home.path().join("data"));
-        fs::write(&file, text + &self.more).expect("the broker's home can be written");
+        let data = self.home.path().join("data");
+        let usual = properties(self.port, self.controller_port, &self.listeners, &data);
+        let text = usual + &self.properties;
+        fs::write(&file, text).expect("the broker's home can be written");
         let log = File::create(self.log_path()).expect("the broker's home can be written");
         let mut java = Command::new("java");
         java.args(["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"])
@@ -250,17 +309,30 @@ pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     held.map(|listener| listener.local_addr().expect("it is bound").port())
 }
 
+/// Returns the properties that a log directory is formatted with.
+pub(crate) fn formatting(data: &Path) -> String {
+    properties(9092, 9093, &[], data)
+}
+
 /// Returns the broker's properties: a single node that starts fast, gives up dead members fast and
 /// keeps records of any age.
-pub(crate) fn properties(port: u16, controller_port: u16, data: &Path) -> String {
+fn properties(port: u16, controller_port: u16, more: &[Listener], data: &Path) -> String {
+    let listening =
+        |listener: &Listener| format!(",{}://127.0.0.1:{}", listener.name, listener.port);
+    let told =
+        |listener: &Listener| format!(",{}://{}:{}", listener.name, listener.host, listener.port);
+    let protocol = |listener: &Listener| format!(",{}:{}", listener.name, listener.protocol);
+    let listening: String = more.iter().map(listening).collect();
+    let told: String = more.iter().map(told).collect();
+    let protocols: String = more.iter().map(protocol).collect();
     format!(
         "process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{listening}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{told}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}
 log.dirs={}
 auto.create.topics.enable=false
 offsets.topic.num.partitions=1

@@ -60,6 +60,18 @@ impl Home {
         self
     }
 
+    /// Sets a property of the Kafka clients, whose names have dots; `section` is `kafka` for all of
+    /// them or `sink` for those of the output.
+    pub(crate) fn set_client(mut self, section: &str, property: &str, value: &str) -> Self {
+        let table = || Value::Table(Table::new());
+        let kafka = self.config.entry(section).or_insert_with(table);
+        let kafka = kafka.as_table_mut().expect("a section");
+        let client = kafka.entry("client").or_insert_with(table);
+        let client = client.as_table_mut().expect("a section");
+        client.insert(property.to_owned(), value.into());
+        self
+    }
+
     /// Writes the config and returns where it is.
     pub(crate) fn write(&self) -> PathBuf {
         let path = self.directory.path().join("firstseen.toml");

@@ -70,7 +70,7 @@ fn format_directory(home: &Path) -> Result<(), String> {
         fs::remove_dir_all(&directory).map_err(|error| error.to_string())?;
     }
     let properties = home.join("format.properties");
-    let text = super::broker::properties(9092, 9093, &directory);
+    let text = super::broker::formatting(&directory);
     fs::write(&properties, text).map_err(|error| error.to_string())?;
     let mut tool = Command::new("java");
     tool.args(["-cp", &class_path(home), "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c"]);

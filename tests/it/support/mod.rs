@@ -10,6 +10,7 @@ pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod records;
+pub(crate) mod secure;
 pub(crate) mod sink;
 pub(crate) mod stage;
 pub(crate) mod wait;

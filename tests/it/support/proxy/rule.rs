@@ -154,7 +154,9 @@ impl Rule {
         let waits = |state: &mut State| of(state) < count;
         let waited = self.0.changed.wait_timeout_while(self.lock(), limit, waits);
         let (state, time) = waited.expect("no holder panics");
-        assert!(!time.timed_out(), "waited {limit:?} for {count} {what} of {self:?}: {state:?}");
+        let seen = of(&state);
+        drop(state);
+        assert!(!time.timed_out(), "waited {limit:?} for {count} {what} of {self:?}, saw {seen}");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
