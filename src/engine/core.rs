@@ -180,14 +180,12 @@ impl Core {
             return Ok(self.meet(record, fingerprint, at, output));
         }
         if let Some(known) = self.recent.find(fingerprint, |other| window.joins(at, other)) {
-            return Ok(match known.state {
-                State::Recovered(output) => {
-                    let at = known.at;
-                    self.meet(record, fingerprint, at, output)
-                }
-                State::InFlight(_) => self.suppress_known(record, fingerprint, at, Why::InFlight),
-                State::Done(_) => self.suppress_known(record, fingerprint, at, Why::Seen),
-            });
+            let why = match known.state {
+                State::InFlight(_) => Why::InFlight,
+                // A copy that waits for its own replay: this record is another one.
+                State::Done(_) | State::Recovered(_) => Why::Seen,
+            };
+            return Ok(self.suppress_known(record, fingerprint, at, why));
         }
         if seen.nearest(fingerprint, at, window.length())?.is_some() {
             return Ok(self.suppress_known(record, fingerprint, at, Why::Seen));

@@ -18,6 +18,15 @@ enum Met {
     Never,
 }
 
+/// What the store says about a record that catch-up found.
+pub(super) enum Stored {
+    Nothing,
+    /// An occurrence at its very time.
+    Itself,
+    /// Another one within the window.
+    Near,
+}
+
 impl Core {
     /// Takes a record that catch-up found on the output, in output order.
     ///
@@ -47,16 +56,25 @@ impl Core {
                 let foreign = self.output.is_foreign(offset, identity);
                 match self.met_before(fingerprint, &written, time, foreign) {
                     Met::Itself => return Ok(None),
-                    Met::Copy(first) => return Ok(Some(self.repeated(offset, first))),
-                    Met::Other => {}
-                    Met::Never => {
-                        let window = self.setup.window;
-                        if seen.nearest(fingerprint, time.at, window.length())?.is_some() {
-                            // Settled, and read once more because the position lags; unless it
-                            // lies behind all that this core knows to be its own.
-                            return Ok(foreign.then(|| self.repeated(offset, None)));
-                        }
+                    Met::Copy(first) => {
+                        self.keep(fingerprint, time.at, offset);
+                        return Ok(Some(self.repeated(offset, first)));
                     }
+                    Met::Other => {}
+                    Met::Never => match self.stored(fingerprint, time.at, seen)? {
+                        Stored::Nothing => {}
+                        // Settled, and read once more because the position lags; unless it lies
+                        // behind all that this core knows to be its own.
+                        Stored::Itself if !foreign => return Ok(None),
+                        Stored::Itself => return Ok(Some(self.repeated(offset, None))),
+                        Stored::Near if foreign => {
+                            self.keep(fingerprint, time.at, offset);
+                            return Ok(Some(self.repeated(offset, None)));
+                        }
+                        // What the store holds was judged by another time when this one was
+                        // written: it is a first occurrence of its own.
+                        Stored::Near => {}
+                    },
                 }
                 let state = State::Recovered(offset);
                 self.recent.insert(fingerprint, Occurrence { at: time.at, state });
@@ -64,6 +82,30 @@ impl Core {
         }
         self.recovered.insert(offset, unmet);
         Ok(None)
+    }
+
+    /// Returns what the store knows of an occurrence at `at`.
+    pub(super) fn stored<S: Remembered>(
+        &self,
+        fingerprint: Fingerprint,
+        at: Timestamp,
+        seen: &S,
+    ) -> Result<Stored, S::Error> {
+        let Some(known) = seen.nearest(fingerprint, at, self.setup.window.length())? else {
+            return Ok(Stored::Nothing);
+        };
+        let itself = known == at || seen.nearest(fingerprint, at, Span::ZERO)?.is_some();
+        Ok(if itself { Stored::Itself } else { Stored::Near })
+    }
+
+    /// Remembers a record of the output by its own time: what is within the window of it, but not
+    /// of the copy before it, must not be forwarded.
+    pub(super) fn keep(&mut self, fingerprint: Fingerprint, at: Timestamp, offset: RecordOffset) {
+        if self.recent.find(fingerprint, |other| other == at).is_none() {
+            let state = State::Done(Some(offset));
+            self.recent.insert(fingerprint, Occurrence { at, state });
+            self.delta.push((fingerprint, at));
+        }
     }
 
     /// Returns whether the record without a key at `offset` may be one that is settled.
@@ -84,16 +126,24 @@ impl Core {
             return Met::Copy(Some(first));
         }
         let window = self.setup.window;
-        let found = self.recent.find(fingerprint, |other| window.joins(time.at, other));
+        let mut found = self.recent.find(fingerprint, |other| other == time.at).copied();
+        let itself = found.is_some();
+        if !itself {
+            let near = |other| window.joins(time.at, other);
+            found = self.recent.find(fingerprint, near).copied();
+        }
         let state = found.map(|found| found.state);
         // A record judged by when it is read may have been outside the window when it was written.
         let by_reading = time.clamped || time.no_timestamp || window.by_arrival();
         match state {
             Some(State::Done(Some(ours))) if ours == written.offset => Met::Itself,
             Some(State::Done(ours)) if foreign => Met::Copy(ours),
+            None if foreign => Met::Never,
             _ if by_reading => Met::Other,
             None => Met::Never,
-            Some(State::InFlight(_) | State::Done(None)) => Met::Itself,
+            Some(State::InFlight(_) | State::Done(None)) if itself => Met::Itself,
+            // That may be a duplicate which renewed the window and was never written.
+            Some(State::InFlight(_) | State::Done(None)) => Met::Other,
             Some(State::Done(Some(first)) | State::Recovered(first)) => Met::Copy(Some(first)),
         }
     }

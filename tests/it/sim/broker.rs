@@ -96,6 +96,7 @@ impl Broker {
     }
 
     fn append(&mut self, record: Option<usize>, late: bool) -> RecordOffset {
+        tell!("append {} = {record:?}{}", self.output.len(), if late { ", late" } else { "" });
         self.output.push(record);
         self.late.push(late);
         RecordOffset(rng::offset(self.output.len()) - 1)

@@ -6,7 +6,7 @@ use firstseen::bugs;
 use firstseen::engine::{
     Core, Draft, Hole, Identity, Incoming, Repeat, Sequence, Setup, Verdict, Why, Written,
 };
-use firstseen::words::{Counts, OutputPosition, RecordOffset, ResumeOffset, Timestamp};
+use firstseen::words::{Checkpoint, Counts, OutputPosition, RecordOffset, ResumeOffset, Timestamp};
 
 use super::broker::{Broker, Committed, Outcome};
 use super::cover::{Coverage, Kind};
@@ -62,6 +62,8 @@ pub(crate) struct Sink {
     pub(crate) open: Option<Draft>,
     pub(crate) to_commit: Option<Committed>,
     holes: VecDeque<Hole>,
+    /// Up to where the output was looked at for what somebody else wrote.
+    looked: usize,
     /// The outcome of something is not known.
     failing: bool,
     patience: usize,
@@ -99,6 +101,9 @@ impl Sink {
                 phase = Phase::Load { cursor: 0, until };
             }
         }
+        let Setup { resume, output, high_mark, .. } = &setup;
+        let state = if phase == Phase::Wait { "" } else { " without state" };
+        tell!("{}: start{state} {resume:?} {output:?} {high_mark:?}", around.now);
         Self {
             core: Core::new(setup.clone()),
             phase,
@@ -107,6 +112,7 @@ impl Sink {
             open: None,
             to_commit: None,
             holes: VecDeque::new(),
+            looked: 0,
             failing: false,
             patience: 0,
             arrival: around.wall,
@@ -185,12 +191,15 @@ impl Sink {
             for offset in cursor..to {
                 let Some(written) = self.written(around, offset) else { continue };
                 let Ok(repeat) = self.core.recover(written, &around.disk.live);
+                let found = around.broker.output[offset];
+                tell!("{}: recover {offset} = {found:?}: {repeat:?}", around.now);
                 self.repeats.extend(repeat);
             }
         }
         self.phase = Phase::CatchUp { cursor: to, end };
         if to == end {
             self.core.caught_up(OutputPosition(rng::offset(end)));
+            self.looked = end;
             self.phase = Phase::Steady;
         }
     }
@@ -247,6 +256,8 @@ impl Sink {
             }
             Fate::Taken | Fate::Refused | Fate::RefusedAtOnce => {
                 let Ok(verdict) = self.core.record(incoming, &around.disk.live);
+                let (now, key, time) = (around.now, record.key, record.timestamp);
+                tell!("{now}: read #{} key {key:?} time {time:?}: {verdict:?}", self.next);
                 match verdict {
                     Verdict::Deliver(sequence) if record.fate == Fate::RefusedAtOnce => {
                         around.cover.hit(Kind::RefusedAtOnce);
@@ -269,6 +280,7 @@ impl Sink {
     }
 
     fn take_report(&mut self, around: &mut Around<'_>, sequence: Sequence, outcome: Outcome) {
+        tell!("{}: report {sequence:?} {outcome:?}", around.now);
         let confirmed = match outcome {
             Outcome::Placed(offset) => Some(offset),
             Outcome::Failed if bugs::active("ignore-failed-delivery") => Some(None),
@@ -298,6 +310,8 @@ impl Sink {
             let Some(written) = self.written(around, offset) else { continue };
             around.cover.hit(Kind::HoleRead);
             let Ok(repeat) = self.core.late(written, &mut hole, &around.disk.live);
+            let found = around.broker.output[offset];
+            tell!("{}: late {offset} = {found:?}: {repeat:?}", around.now);
             self.repeats.extend(repeat);
         }
     }
@@ -316,6 +330,9 @@ impl Sink {
         }
         let Some(draft) = self.open.take() else { return };
         let keep_from = self.core.window().keep_from(draft.checkpoint.high_mark);
+        let Checkpoint { resume, output, high_mark, .. } = &draft.checkpoint;
+        let entries = &draft.entries;
+        tell!("{}: durable {resume:?} {output:?} {high_mark:?} {entries:?}", around.now);
         if around.disk.persist(&draft, around.draw.expire.then_some(keep_from)) > 0 {
             around.cover.hit(Kind::Expired);
         }
@@ -333,6 +350,9 @@ impl Sink {
     fn look_at_the_end(&mut self, around: &mut Around<'_>) {
         if !around.broker.producer.idle() || !self.holes.is_empty() {
             return;
+        }
+        if self.core.in_flight() == 0 {
+            self.looked = around.broker.output.len();
         }
         if let Some(hole) = self.core.quiet_end(around.broker.end())
             && !bugs::active("ignore-holes")
@@ -363,6 +383,8 @@ impl Sink {
             around.broker.replace_producer();
         }
         self.core.rewind();
+        let (resume, position) = (self.core.resume(), self.core.output_position());
+        tell!("{}: rewind to {resume:?} {position:?}", around.now);
         if std::mem::take(&mut self.failing) {
             around.cover.hit(Kind::Rewind);
             self.phase = Phase::Wait;
@@ -412,6 +434,7 @@ impl Sink {
             && self.core.in_flight() == 0
             && self.core.unsaved() == 0
             && self.holes.is_empty()
+            && self.looked == around.broker.output.len()
             && around.broker.group.is_some_and(|group| group.resume == self.core.resume())
     }
 }

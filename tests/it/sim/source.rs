@@ -131,7 +131,7 @@ pub(crate) fn plan(rng: &mut Rng, draw: &Draw, cover: &mut Coverage) -> Vec<Reco
         };
         now += rng.between(0, pace * 2);
         let mut key = Some(u32::try_from(index).unwrap_or(0));
-        let mut content = index as u64;
+        let (mut content, mut twin_of) = (index as u64, None);
         if rng.chance(near.unsigned_abs()) && index > 0 {
             cover.hit(Kind::NearDuplicate);
             key = records[index - 1 - rng.below(index.min(5))].key;
@@ -184,14 +184,17 @@ pub(crate) fn plan(rng: &mut Rng, draw: &Draw, cover: &mut Coverage) -> Vec<Reco
             if twin.key.is_none() {
                 cover.hit(Kind::KeylessTwin);
                 (content, timestamp, plain) = (twin.content, twin.timestamp, twin.plain);
+                twin_of = Some(twin.fate);
             }
         }
-        let fate = match rng.below(100) {
+        let mut fate = match rng.below(100) {
             0 => Fate::LeftOut,
             1 if key.is_none() => Fate::Unkeyed,
             _ if rng.chance(draw.refuse) => [Fate::Refused, Fate::RefusedAtOnce][rng.below(2)],
             _ => Fate::Taken,
         };
+        // The output refuses bytes.
+        fate = twin_of.unwrap_or(fate);
         plain &=
             !draw.arrival_clock && timestamp.is_some_and(|at| at <= now + draw.max_future_ms / 2);
         records.push(Record { offset, key, content, timestamp, fate, made: now, plain });

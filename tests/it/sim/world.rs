@@ -182,6 +182,7 @@ impl World {
     fn crash(&mut self) {
         let Some(sink) = self.sink.take() else { return };
         self.cover.hit(Kind::Crash);
+        tell!("{}: crash", self.now);
         match sink.phase {
             Phase::Load { .. } => self.cover.hit(Kind::CrashInRebuild),
             Phase::CatchUp { .. } => self.cover.hit(Kind::CrashInCatchUp),
@@ -204,10 +205,12 @@ impl World {
         self.watch_ends();
         if self.rng.chance(self.draw.disk_lost) {
             self.cover.hit(Kind::DiskLost);
+            tell!("{}: the disk is lost", self.now);
             self.disk.lose();
         } else if self.rng.chance(self.draw.disk_stale) && self.disk.backups() > 0 {
             self.cover.hit(Kind::DiskStale);
             let backup = self.rng.below(self.disk.backups());
+            tell!("{}: an older disk", self.now);
             self.disk.restore(backup);
         }
     }
