@@ -19,6 +19,8 @@ pub struct CommitNote {
     pub clean: bool,
     /// The writer's wall clock.
     pub written_at: Timestamp,
+    /// Up to where everything on the output is the writer's or was looked at, if known.
+    pub accounted: Option<OutputPosition>,
 }
 
 const PREFIX: &str = "firstseen1";
@@ -41,7 +43,10 @@ impl CommitNote {
             _ => return None,
         };
         let written_at = Timestamp(parts.next()?.parse().ok()?);
-        Some(Self { incarnation, output, clean, written_at })
+        // The first notes end here.
+        let accounted = parts.next().and_then(|position| position.parse().ok());
+        let accounted = accounted.map(OutputPosition);
+        Some(Self { incarnation, output, clean, written_at, accounted })
     }
 }
 
@@ -52,6 +57,7 @@ impl From<&Checkpoint> for CommitNote {
             output: checkpoint.output,
             clean: checkpoint.clean,
             written_at: checkpoint.written_at,
+            accounted: checkpoint.accounted,
         }
     }
 }
@@ -64,7 +70,11 @@ impl fmt::Display for CommitNote {
             None => f.write_str("-")?,
         }
         let clean = if self.clean { "clean" } else { "open" };
-        write!(f, ";{clean};{}", self.written_at)
+        write!(f, ";{clean};{}", self.written_at)?;
+        match self.accounted {
+            Some(position) => write!(f, ";{position}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -76,11 +86,22 @@ mod tests {
     fn a_note_reads_back_as_it_was_written() {
         for output in [None, Some(OutputPosition(0)), Some(OutputPosition(i64::MAX))] {
             for clean in [true, false] {
-                let note =
-                    CommitNote { incarnation: u128::MAX, output, clean, written_at: Timestamp(-1) };
+                let note = CommitNote {
+                    incarnation: u128::MAX,
+                    output,
+                    clean,
+                    written_at: Timestamp(-1),
+                    accounted: output,
+                };
                 assert_eq!(CommitNote::parse(&note.to_string()), Some(note));
             }
         }
+    }
+
+    #[test]
+    fn a_note_of_the_first_kind_is_read() {
+        let note = CommitNote::parse("firstseen1;a;5;open;7").expect("a note");
+        assert_eq!((note.output, note.accounted), (Some(OutputPosition(5)), None));
     }
 
     #[test]

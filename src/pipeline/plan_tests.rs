@@ -6,6 +6,7 @@ fn checkpoint(resume: i64, output: Option<i64>) -> Checkpoint {
     Checkpoint {
         resume: ResumeOffset(resume),
         output: output.map(OutputPosition),
+        accounted: None,
         high_mark: Timestamp(77),
         counts: Counts { read: 5, ..Counts::default() },
         clean: false,
@@ -22,6 +23,7 @@ fn committed(offset: i64, output: Option<i64>) -> Option<Committed> {
         output: output.map(OutputPosition),
         clean: false,
         written_at: Timestamp(0),
+        accounted: output.map(OutputPosition),
     };
     Some(Committed { offset: ResumeOffset(offset), note: Some(note) })
 }

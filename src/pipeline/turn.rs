@@ -124,7 +124,9 @@ impl Pipeline {
             let now = Instant::now();
             self.flow.context.board.beat();
             self.flow.serve_reports(Duration::ZERO)?;
-            if now.duration_since(self.housekept_at) >= HOUSEKEEPING_EVERY {
+            // After a failure every further record that the broker takes comes out of order.
+            let trouble = self.flow.trouble.is_some();
+            if trouble || now.duration_since(self.housekept_at) >= HOUSEKEEPING_EVERY {
                 self.housekeep(now)?;
             }
             let open = self.gate.look(&mut self.flow, &mut self.source, now)?;
@@ -324,7 +326,7 @@ impl Pipeline {
     fn publish(&mut self, now: Instant) {
         let remaining = self.flow.lease.remaining(now);
         let reason = self.gate.reason();
-        for lane in self.flow.lanes.iter() {
+        for lane in self.flow.lanes.iter_mut() {
             lane.publish();
             lane.board.set_lease(remaining);
             let Some(core) = &lane.core else { continue };

@@ -93,6 +93,8 @@ pub struct Tally {
     pub given_back: u64,
     /// Checkpoints that took longer than they should.
     pub slow_checkpoints: u64,
+    /// First occurrences that lie on the output before one that precedes them in the source.
+    pub reordered: u64,
     /// Records without a dedup key, by reason.
     pub missing: BTreeMap<&'static str, u64>,
 }
@@ -195,6 +197,11 @@ impl PartitionBoard {
         *self.progress().carried.missing.entry(reason).or_default() += records;
     }
 
+    /// Counts `records` more first occurrences that lie on the output out of order.
+    pub fn count_reordered(&self, records: u64) {
+        self.progress().carried.reordered += records;
+    }
+
     /// Says how many records wait in the source; `None` where not known.
     pub fn set_lag(&self, lag: Option<u64>) {
         let lag = lag.map_or(-1, |lag| i64::try_from(lag).unwrap_or(i64::MAX));
@@ -293,6 +300,7 @@ impl Tally {
         self.counts = combine(&self.counts, &more.counts, u64::saturating_add);
         self.given_back = self.given_back.saturating_add(more.given_back);
         self.slow_checkpoints = self.slow_checkpoints.saturating_add(more.slow_checkpoints);
+        self.reordered = self.reordered.saturating_add(more.reordered);
         for (reason, records) in &more.missing {
             *self.missing.entry(reason).or_default() += records;
         }

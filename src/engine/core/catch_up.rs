@@ -1,10 +1,11 @@
 //! Catching up: what lies on the output already, and meeting its replays.
 
-use super::{
-    Core, EffectiveTime, Fingerprint, Flight, Identity, Incoming, Kind, Occurrence, OutputPosition,
-    RecordOffset, Remembered, Repeat, Span, State, Timestamp, Unmet, Verdict, Why, Written,
-};
-use crate::engine::Sequence;
+use super::{Core, Fingerprint, OutputPosition, RecordOffset, Timestamp, Unmet};
+use crate::engine::flights::{Flight, Kind};
+use crate::engine::recent::{Occurrence, State};
+use crate::engine::{Identity, Incoming, Remembered, Repeat, Sequence, Verdict, Why, Written};
+use crate::window::EffectiveTime;
+use crate::words::Span;
 
 /// What memory says about a record that catch-up found on the output.
 enum Met {
@@ -77,7 +78,7 @@ impl Core {
                     },
                 }
                 let state = State::Recovered(offset);
-                self.recent.insert(fingerprint, Occurrence { at: time.at, state });
+                self.recent.insert(fingerprint, Occurrence::new(time.at, state));
             }
         }
         self.recovered.insert(offset, unmet);
@@ -103,14 +104,14 @@ impl Core {
     pub(super) fn keep(&mut self, fingerprint: Fingerprint, at: Timestamp, offset: RecordOffset) {
         if self.recent.find(fingerprint, |other| other == at).is_none() {
             let state = State::Done(Some(offset));
-            self.recent.insert(fingerprint, Occurrence { at, state });
+            self.recent.insert(fingerprint, Occurrence::new(at, state));
             self.delta.push((fingerprint, at));
         }
     }
 
     /// Returns whether the record without a key at `offset` may be one that is settled.
     fn keyless_settled(&mut self, content: Fingerprint, offset: RecordOffset) -> bool {
-        let settled = |known: &Occurrence| matches!(known.state, State::Done(at) if at.is_none_or(|at| at == offset));
+        let settled = |known: &Occurrence| matches!(known.state(), State::Done(at) if at.is_none_or(|at| at == offset));
         self.recent.find_by(content, settled).is_some()
     }
 
@@ -132,7 +133,7 @@ impl Core {
             let near = |other| window.joins(time.at, other);
             found = self.recent.find(fingerprint, near).copied();
         }
-        let state = found.map(|found| found.state);
+        let state = found.map(|found| found.state());
         // A record judged by when it is read may have been outside the window when it was written.
         let by_reading = time.clamped || time.no_timestamp || window.by_arrival();
         match state {
@@ -177,13 +178,13 @@ impl Core {
             return None;
         }
         let recovered = &self.recovered;
-        let own = self.recent.find_by(fingerprint, |occurrence| match occurrence.state {
+        let own = self.recent.find_by(fingerprint, |occurrence| match occurrence.state() {
             State::Recovered(output) => {
                 recovered.get(&output).is_some_and(|unmet| unmet.timestamp == timestamp)
             }
             _ => false,
         })?;
-        let State::Recovered(output) = own.state else { return None };
+        let State::Recovered(output) = own.state() else { return None };
         Some((output, own.at))
     }
 
@@ -195,11 +196,10 @@ impl Core {
         output: RecordOffset,
     ) -> Verdict {
         let sequence = self.land(record, at, output);
-        if let Some(known) = self
-            .recent
-            .find_by(fingerprint, |known| known.at == at && known.state == State::Recovered(output))
-        {
-            known.state = State::InFlight(sequence);
+        if let Some(known) = self.recent.find_by(fingerprint, |known| {
+            known.at == at && known.state() == State::Recovered(output)
+        }) {
+            known.set(State::InFlight(sequence));
         }
         Verdict::Suppress(Why::Replay)
     }
@@ -212,16 +212,10 @@ impl Core {
         output: RecordOffset,
     ) -> Sequence {
         self.live.replayed += 1;
-        self.flights.push(Flight {
-            offset: record.offset,
-            identity: record.identity,
-            at,
-            kind: Kind::Replay,
-            high_mark: self.high_mark,
-            bytes: 0,
-            done: true,
-            output: Some(output),
-        })
+        let (offset, identity, mark) = (record.offset, record.identity, self.high_mark);
+        let mut flight = Flight::new(offset, identity, at, Kind::Replay, mark);
+        flight.set_output(Some(output));
+        self.flights.push(Flight { done: true, ..flight })
     }
 
     /// Remembers what catch-up found and nobody replayed: a predecessor cannot have written so
@@ -230,10 +224,10 @@ impl Core {
         for (offset, unmet) in std::mem::take(&mut self.recovered) {
             let Identity::Key(fingerprint) = unmet.identity else { continue };
             let found = self.recent.find_by(fingerprint, |known| {
-                known.at == unmet.at && known.state == State::Recovered(offset)
+                known.at == unmet.at && known.state() == State::Recovered(offset)
             });
             if let Some(found) = found {
-                found.state = State::Done(Some(offset));
+                found.set(State::Done(Some(offset)));
                 self.delta.push((fingerprint, unmet.at));
             } else {
                 // Landed, or the shadow of a delivery in flight: it ends when that settles.

@@ -1,7 +1,10 @@
 //! Somebody else's writes: records in holes between our own.
 
 use super::catch_up::Stored;
-use super::{Core, Hole, Identity, OutputPosition, Remembered, Repeat, State, Unmet, Written};
+use super::{Core, OutputPosition, Unmet};
+use crate::engine::output::Hole;
+use crate::engine::recent::State;
+use crate::engine::{Identity, Remembered, Repeat, Written};
 
 impl Core {
     /// Takes a record found in `hole`, in output order. Returns the repeat, if we had forwarded
@@ -25,7 +28,7 @@ impl Core {
         let window = self.setup.window;
         let at = window.time_of(written.timestamp, written.arrival).at;
         let ours = match self.recent.find(fingerprint, |other| window.joins(at, other)) {
-            Some(known) => Some(match known.state {
+            Some(known) => Some(match known.state() {
                 State::Done(ours) => ours,
                 State::Recovered(ours) => Some(ours),
                 State::InFlight(_) => {

@@ -66,6 +66,7 @@ impl Producer {
 pub(crate) struct Committed {
     pub(crate) resume: ResumeOffset,
     pub(crate) output: Option<OutputPosition>,
+    pub(crate) accounted: Option<OutputPosition>,
 }
 
 /// The broker of one seed.

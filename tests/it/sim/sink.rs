@@ -69,6 +69,7 @@ pub(crate) struct Sink {
     patience: usize,
     arrival: i64,
     pub(crate) repeats: Vec<Repeat>,
+    pub(crate) reordered: usize,
 }
 
 impl Sink {
@@ -78,6 +79,7 @@ impl Sink {
             window: around.draw.window(),
             resume: ResumeOffset(0),
             output: None,
+            accounted: None,
             high_mark: Timestamp::MIN,
             counts: Counts::default(),
             incarnation,
@@ -88,12 +90,14 @@ impl Sink {
         if let Some(checkpoint) = &around.disk.live.checkpoint {
             setup.resume = checkpoint.resume;
             setup.output = checkpoint.output;
+            setup.accounted = checkpoint.accounted;
             setup.high_mark = checkpoint.high_mark;
             setup.counts = checkpoint.counts;
         } else {
             if let Some(committed) = around.broker.group {
                 setup.resume = committed.resume;
                 setup.output = committed.output;
+                setup.accounted = committed.accounted;
             }
             around.disk.live.counted_from = setup.resume.0;
             if !bugs::active("corrupt-as-empty") {
@@ -117,6 +121,7 @@ impl Sink {
             patience: 0,
             arrival: around.wall,
             repeats: Vec::new(),
+            reordered: 0,
         }
     }
 
@@ -140,6 +145,7 @@ impl Sink {
             Phase::Leave => self.leave(around),
             Phase::Gone => {}
         }
+        self.reordered += self.core.take_reordered().len();
     }
 
     fn load(&mut self, around: &mut Around<'_>, cursor: usize, until: usize) {
@@ -217,7 +223,9 @@ impl Sink {
     fn steady(&mut self, around: &mut Around<'_>) {
         match around.rng.below(20) {
             0..=4 => {
-                for _ in 0..=around.rng.below(6) {
+                let count = around.rng.below(6) + 1;
+                self.look_ahead(around, count);
+                for _ in 0..count {
                     self.poll(around);
                 }
             }
@@ -231,6 +239,23 @@ impl Sink {
         }
     }
 
+    fn incoming(&self, record: &Record) -> Incoming {
+        Incoming {
+            offset: RecordOffset(record.offset),
+            identity: identity(record),
+            timestamp: record.timestamp(),
+            arrival: Timestamp(self.arrival),
+            bytes: 10,
+        }
+    }
+
+    /// Asks about a batch that is polled next, or some of it, or of which not all is judged.
+    fn look_ahead(&mut self, around: &Around<'_>, count: usize) {
+        let records = around.broker.source.iter().skip(self.next).take(count);
+        let batch: Vec<_> = records.map(|record| self.incoming(record)).collect();
+        self.core.look_ahead(&batch, &around.disk.live);
+    }
+
     fn poll(&mut self, around: &mut Around<'_>) {
         let Some(record) = around.broker.source.get(self.next).copied() else { return };
         if record.made > around.now || self.core.in_flight() >= IN_FLIGHT_MAX {
@@ -239,13 +264,7 @@ impl Sink {
         if self.phase != Phase::Steady {
             return;
         }
-        let incoming = Incoming {
-            offset: RecordOffset(record.offset),
-            identity: identity(&record),
-            timestamp: record.timestamp(),
-            arrival: Timestamp(self.arrival),
-            bytes: 10,
-        };
+        let incoming = self.incoming(&record);
         let producer = &mut around.broker.producer;
         match record.fate {
             Fate::LeftOut => self.core.leave_out(incoming.offset),
@@ -338,7 +357,8 @@ impl Sink {
         }
         self.core.checkpoint_durable(draft.entries);
         let Draft { checkpoint, .. } = draft;
-        self.to_commit = Some(Committed { resume: checkpoint.resume, output: checkpoint.output });
+        let Checkpoint { resume, output, accounted, .. } = checkpoint;
+        self.to_commit = Some(Committed { resume, output, accounted });
     }
 
     fn commit(&mut self, around: &mut Around<'_>) {

@@ -1,7 +1,7 @@
 //! The source log of one seed: planned duplicates, null keys, absurd times, refused records.
 
-use firstseen::config::{DedupRule, DropRule, OnMissingKey, WindowClock};
-use firstseen::key::{Fingerprint, HashKind, KeyRule};
+use firstseen::config::{DedupRule, WindowClock};
+use firstseen::key::Fingerprint;
 use firstseen::window::Window;
 use firstseen::words::{Span, Timestamp};
 
@@ -97,14 +97,10 @@ impl Draw {
     pub(crate) fn window(&self) -> Window {
         let clock = if self.arrival_clock { WindowClock::Arrival } else { WindowClock::Event };
         Window::new(&DedupRule {
-            key: KeyRule::record_key(),
-            hash: HashKind::Xxh3,
-            window: Span::from_ms(self.window_ms),
             clock,
             max_future: Span::from_ms(self.max_future_ms),
             refresh: self.refresh,
-            on_missing_key: OnMissingKey::Forward,
-            drop: DropRule::default(),
+            ..DedupRule::with_window(Span::from_ms(self.window_ms))
         })
     }
 }

@@ -106,13 +106,15 @@ impl World {
         }
         let writes = self.disk.writes();
         let (mut around, sink) = self.around(calm);
-        let (mut repeats, mut taking) = (Vec::new(), false);
+        let (mut repeats, mut taking, mut reordered) = (Vec::new(), false, 0);
         if let Some(sink) = sink {
             taking = sink.taking();
             sink.step(&mut around);
             repeats = std::mem::take(&mut sink.repeats);
+            reordered = std::mem::take(&mut sink.reordered);
         }
         repeats.iter().for_each(|repeat| self.ledger.note(repeat));
+        self.ledger.reordered += reordered;
         if taking {
             self.watch_ends();
         }
@@ -215,8 +217,12 @@ impl World {
         }
     }
 
-    /// From here on nobody is there to notice what arrived behind the last durable position.
+    /// From here on nobody is there to notice what arrives. The successor tells it, unless reports
+    /// without offsets leave open up to where the output was accounted for.
     fn watch_ends(&mut self) {
+        if self.draw.placeless == 0 {
+            return;
+        }
         let position = self.disk.live.checkpoint.as_ref().and_then(|checkpoint| checkpoint.output);
         let from = position.map_or(0, |position| rng::index(position.0));
         for offset in from..self.broker.output.len() {
