@@ -33,6 +33,8 @@ impl Hole {
 pub(super) struct OutputTrack {
     /// Behind the last settled record of ours; what a checkpoint stores.
     settled: Option<OutputPosition>,
+    /// Behind the furthest record of ours that is settled; unlike `settled` it never goes back.
+    furthest: Option<OutputPosition>,
     /// The offset that our next report must carry.
     expected: Option<OutputPosition>,
     /// What was reported without an offset since `expected` was last exact.
@@ -42,7 +44,7 @@ pub(super) struct OutputTrack {
 impl OutputTrack {
     /// Starts behind what is settled, and behind what an earlier run has accounted for.
     pub(super) fn new(settled: Option<OutputPosition>, accounted: Option<OutputPosition>) -> Self {
-        Self { settled, expected: accounted, unplaced: Vec::new() }
+        Self { settled, furthest: None, expected: accounted, unplaced: Vec::new() }
     }
 
     /// Returns up to where everything is ours or was looked at. `None` while a report without an
@@ -53,6 +55,15 @@ impl OutputTrack {
 
     pub(super) fn settled(&self) -> Option<OutputPosition> {
         self.settled
+    }
+
+    /// Notes that a record of ours at `offset` is settled. Returns where those before it end, if it
+    /// lies below that.
+    pub(super) fn place(&mut self, offset: RecordOffset) -> Option<OutputPosition> {
+        self.settle(offset);
+        let behind = self.furthest.filter(|furthest| offset.0 < furthest.0);
+        self.furthest = self.furthest.max(Some(offset.next_output()));
+        behind
     }
 
     /// Notes that the record at `offset` is settled.

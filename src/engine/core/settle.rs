@@ -137,8 +137,9 @@ impl Core {
         }
         let output = flight.output();
         if let Some(output) = output {
-            self.note_order(flight.offset, output);
-            self.output.settle(output);
+            if let Some(behind) = self.output.place(output) {
+                self.reordered.push(Reordered { source: flight.offset, output, behind });
+            }
             if !self.recovered.is_empty() {
                 self.recovered.remove(&output);
             }
@@ -175,13 +176,6 @@ impl Core {
     fn set_state(&mut self, fingerprint: Fingerprint, at: Timestamp, state: State) {
         if let Some(occurrence) = self.recent.find(fingerprint, |other| other == at) {
             occurrence.set(state);
-        }
-    }
-
-    /// Notes a first occurrence that lies on the output before one that precedes it in the source.
-    fn note_order(&mut self, source: RecordOffset, output: RecordOffset) {
-        if let Some(behind) = self.output.settled().filter(|behind| output.0 < behind.0) {
-            self.reordered.push(Reordered { source, output, behind });
         }
     }
 
