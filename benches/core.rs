@@ -6,12 +6,13 @@
 
 #![expect(clippy::expect_used, reason = "a bench without its input has nothing to measure")]
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use firstseen::config::{DedupRule, DropRule, OnMissingKey, WindowClock};
-use firstseen::engine::{Core, Identity, Incoming, Remembered, Setup, Verdict};
+use firstseen::config::DedupRule;
+use firstseen::engine::{Core, Identity, Incoming, Remembered, Sequence, Setup, Verdict};
 use firstseen::key::{Fingerprint, HashKind, Hasher, KeyRule, NoHeaders, RecordView, Secret};
 use firstseen::window::Window;
 use firstseen::words::{Counts, RecordOffset, ResumeOffset, Span, Timestamp};
@@ -25,36 +26,45 @@ const RECORDS: usize = 250_000;
 /// Records on their way to the broker at a time.
 const IN_FLIGHT: usize = 10_000;
 
-/// A blocked filter: one cache line a key, six bits of it set, about 13 bits a key.
-struct Filter(Vec<[u64; 8]>);
+/// Records handed over at a time, where they are.
+const BATCH: usize = 64;
 
-const BLOCKS: usize = 1 << 18;
+/// A blocked filter as the store's is: 14 bits a key, one cache line a key and one bit in each of
+/// its eight words.
+struct Filter(Vec<Line>);
+
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+const LINES: usize = KEYS * 14 / 512;
 
 impl Filter {
     fn new(random: &mut StdRng) -> Self {
-        let mut filter = Self(vec![[0; 8]; BLOCKS]);
+        let mut filter = Self((0..LINES).map(|_| Line([0; 8])).collect());
         for _ in 0..KEYS {
-            let hash = random.next_u64();
-            let other = random.next_u64();
-            if let Some(block) = filter.0.get_mut(Self::block(hash)) {
-                for (word, bit) in Self::bits(other) {
-                    if let Some(word) = block.get_mut(word) {
-                        *word |= bit;
-                    }
-                }
+            let (high, low) = (random.next_u64(), random.next_u64());
+            let line = filter.0.get_mut(Self::line(high)).expect("a line");
+            for (word, bit) in line.0.iter_mut().zip(Self::bits(low)) {
+                *word |= bit;
             }
         }
         filter
     }
 
-    fn block(hash: u64) -> usize {
-        usize::try_from(hash >> 46).unwrap_or(0)
+    fn line(hash: u64) -> usize {
+        usize::try_from((u128::from(hash) * LINES as u128) >> 64).unwrap_or(0)
     }
 
-    fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
-        (0..6_u32).map(move |nth| {
-            let nine = hash >> (nth * 9) & 511;
-            (usize::try_from(nine >> 6).unwrap_or(0), 1 << (nine & 63))
+    fn bits(hash: u64) -> impl Iterator<Item = u64> {
+        (0..8_u32).map(move |nth| 1 << (hash >> (nth * 6) & 63))
+    }
+
+    fn may_hold(&self, fingerprint: Fingerprint) -> bool {
+        let low = u64::try_from(fingerprint.0 & u128::from(u64::MAX)).unwrap_or(0);
+        let high = u64::try_from(fingerprint.0 >> 64).unwrap_or(0);
+        self.0.get(Self::line(high)).is_none_or(|line| {
+            let missing = |sum: u64, (word, bit): (&u64, u64)| sum | (!word & bit);
+            line.0.iter().zip(Self::bits(low)).fold(0, missing) == 0
         })
     }
 }
@@ -68,13 +78,11 @@ impl Remembered for Filter {
         at: Timestamp,
         _: Span,
     ) -> Result<Option<Timestamp>, Infallible> {
-        let low = u64::try_from(fingerprint.0 & u128::from(u64::MAX)).unwrap_or(0);
-        let high = u64::try_from(fingerprint.0 >> 64).unwrap_or(0);
-        let block = self.0.get(Self::block(high));
-        let set = |block: &[u64; 8]| {
-            Self::bits(low).all(|(word, bit)| block.get(word).is_some_and(|word| word & bit != 0))
-        };
-        Ok(block.is_some_and(set).then_some(at))
+        Ok(self.may_hold(fingerprint).then_some(at))
+    }
+
+    fn rule_out(&self, asked: &[(Fingerprint, Timestamp)], _: Span, absent: &mut Vec<bool>) {
+        absent.extend(asked.iter().map(|(fingerprint, _)| !self.may_hold(*fingerprint)));
     }
 
     fn floor(&self) -> Timestamp {
@@ -83,20 +91,12 @@ impl Remembered for Filter {
 }
 
 fn setup() -> Setup {
-    let window = Window::new(&DedupRule {
-        key: KeyRule::record_key(),
-        hash: HashKind::Xxh3,
-        window: Span::from_ms(86_400_000),
-        clock: WindowClock::Event,
-        max_future: Span::from_ms(3_600_000),
-        refresh: false,
-        on_missing_key: OnMissingKey::Forward,
-        drop: DropRule::default(),
-    });
+    let window = Window::new(&DedupRule::with_window(Span::from_ms(86_400_000)));
     Setup {
         window,
         resume: ResumeOffset(0),
         output: None,
+        accounted: None,
         high_mark: Timestamp::MIN,
         counts: Counts::default(),
         incarnation: 1,
@@ -116,29 +116,26 @@ struct Bench {
 }
 
 impl Bench {
-    /// Takes one checkpoint's records through, reports and the checkpoint included.
-    fn pass(&mut self, filter: &Filter) {
-        let mut flying = std::collections::VecDeque::with_capacity(IN_FLIGHT);
-        for _ in 0..RECORDS {
-            let (a, b) = (self.random.next_u64(), self.random.next_u64());
-            let mut key = [0; 16];
-            key.get_mut(..8).expect("sixteen").copy_from_slice(&a.to_be_bytes());
-            key.get_mut(8..).expect("sixteen").copy_from_slice(&b.to_be_bytes());
-            let view = RecordView { key: Some(&key), value: None, headers: &NoHeaders };
-            let fingerprint = self.hasher.fingerprint(&self.rule, view).expect("a key");
-            let record = Incoming {
-                offset: RecordOffset(self.next),
-                identity: Identity::Key(fingerprint),
-                timestamp: Some(Timestamp(self.next)),
-                arrival: Timestamp(self.next),
-                bytes: 200,
-            };
-            self.next += 1;
-            let Ok(verdict) = self.core.record(record, filter);
-            if let Verdict::Deliver(sequence) = verdict {
-                flying.push_back(sequence);
+    /// Takes one checkpoint's records through, `batch` at a time, reports and the checkpoint
+    /// included.
+    fn pass(&mut self, filter: &Filter, batch: usize) {
+        let mut flying = VecDeque::with_capacity(IN_FLIGHT);
+        let mut records = Vec::with_capacity(batch);
+        for nth in 0..RECORDS {
+            records.push(self.record());
+            if records.len() < batch && nth + 1 < RECORDS {
+                continue;
             }
-            if flying.len() == IN_FLIGHT {
+            if batch > 1 {
+                self.core.look_ahead(&records, filter);
+            }
+            for record in records.drain(..) {
+                let Ok(verdict) = self.core.record(record, filter);
+                if let Verdict::Deliver(sequence) = verdict {
+                    flying.push_back(sequence);
+                }
+            }
+            if flying.len() >= IN_FLIGHT {
                 self.report(&mut flying);
             }
         }
@@ -148,7 +145,27 @@ impl Bench {
         self.core.checkpoint_durable(draft.entries);
     }
 
-    fn report(&mut self, flying: &mut std::collections::VecDeque<firstseen::engine::Sequence>) {
+    /// A record nobody has seen, with its fingerprint.
+    fn record(&mut self) -> Incoming {
+        let (a, b) = (self.random.next_u64(), self.random.next_u64());
+        let mut key = [0; 16];
+        key.get_mut(..8).expect("sixteen").copy_from_slice(&a.to_be_bytes());
+        key.get_mut(8..).expect("sixteen").copy_from_slice(&b.to_be_bytes());
+        let view = RecordView { key: Some(&key), value: None, headers: &NoHeaders };
+        let fingerprint = self.hasher.fingerprint(&self.rule, view).expect("a key");
+        let at = Timestamp(self.next);
+        let record = Incoming {
+            offset: RecordOffset(self.next),
+            identity: Identity::Key(fingerprint),
+            timestamp: Some(at),
+            arrival: at,
+            bytes: 200,
+        };
+        self.next += 1;
+        record
+    }
+
+    fn report(&mut self, flying: &mut VecDeque<Sequence>) {
         for sequence in flying.drain(..) {
             let hole = self.core.confirm(sequence, Some(RecordOffset(self.written)));
             black_box(hole.expect("it is in flight"));
@@ -171,7 +188,10 @@ fn new_records(c: &mut Criterion) {
     let mut group = c.benchmark_group("core");
     group.throughput(Throughput::Elements(RECORDS as u64));
     group.sample_size(20);
-    group.bench_function("new-record-10M-known", |b| b.iter(|| bench.pass(&filter)));
+    group.bench_function("new-record-10M-known", |b| b.iter(|| bench.pass(&filter, 1)));
+    group.bench_function("new-record-10M-known-batch-64", |b| {
+        b.iter(|| bench.pass(&filter, BATCH));
+    });
     group.finish();
 }
 

@@ -44,6 +44,7 @@ fn checkpoint(number: u64) -> Checkpoint {
     Checkpoint {
         resume: ResumeOffset(i64::try_from(number).unwrap_or(0)),
         output: None,
+        accounted: None,
         high_mark: Timestamp(0),
         counts: Counts::default(),
         clean: false,

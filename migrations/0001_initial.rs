@@ -19,7 +19,8 @@
 //! ```text
 //! key 00                     checkpoint: version 1 | kind 1 | generation 8 | ...
 //!    kind 1, checkpoint:     floor 8 | next segment number 8 | resume 8 | output flag 1, offset 8
-//!                            | high mark 8 | counts 12 x 8 | clean 1 | incarnation 16 | written at 8
+//!                            | high mark 8 | counts 12 x 8 | marks 1 (1: clean, 2: the next is there)
+//!                            | output offset accounted for 8 | incarnation 16 | written at 8
 //!                            | source topic id flag 1, id 16 | output topic id flag 1, id 16
 //!                            | segments 2, then per segment: number 8 | first ms 8 | last ms 8
 //!                            | newest generation 8 | entries 8

@@ -19,6 +19,8 @@ pub struct CommitNote {
     pub clean: bool,
     /// The writer's wall clock.
     pub written_at: Timestamp,
+    /// Up to where everything on the output is the writer's or was looked at, if known.
+    pub accounted: Option<OutputPosition>,
     /// Whether it was committed in a transaction with the records it stands for, so that taking
     /// the transactional id over ends all that its writer has under way.
     pub transactional: bool,
@@ -47,8 +49,15 @@ impl CommitNote {
             _ => return None,
         };
         let written_at = Timestamp(parts.next()?.parse().ok()?);
-        let transactional = parts.next() == Some(TRANSACTIONAL);
-        Some(Self { incarnation, output, clean, written_at, transactional })
+        // The first notes end here; a later one says more in any order.
+        let (mut accounted, mut transactional) = (None, false);
+        for part in parts {
+            match part {
+                TRANSACTIONAL => transactional = true,
+                position => accounted = position.parse().ok().map(OutputPosition).or(accounted),
+            }
+        }
+        Some(Self { incarnation, output, clean, written_at, accounted, transactional })
     }
 }
 
@@ -59,6 +68,7 @@ impl From<&Checkpoint> for CommitNote {
             output: checkpoint.output,
             clean: checkpoint.clean,
             written_at: checkpoint.written_at,
+            accounted: checkpoint.accounted,
             transactional: false,
         }
     }
@@ -73,6 +83,9 @@ impl fmt::Display for CommitNote {
         }
         let clean = if self.clean { "clean" } else { "open" };
         write!(f, ";{clean};{}", self.written_at)?;
+        if let Some(position) = self.accounted {
+            write!(f, ";{position}")?;
+        }
         if self.transactional { write!(f, ";{TRANSACTIONAL}") } else { Ok(()) }
     }
 }
@@ -85,12 +98,23 @@ mod tests {
     fn a_note_reads_back_as_it_was_written() {
         for output in [None, Some(OutputPosition(0)), Some(OutputPosition(i64::MAX))] {
             for (clean, transactional) in [(true, false), (false, false), (false, true)] {
-                let written_at = Timestamp(-1);
-                let incarnation = u128::MAX;
-                let note = CommitNote { incarnation, output, clean, written_at, transactional };
+                let note = CommitNote {
+                    incarnation: u128::MAX,
+                    output,
+                    clean,
+                    written_at: Timestamp(-1),
+                    accounted: output,
+                    transactional,
+                };
                 assert_eq!(CommitNote::parse(&note.to_string()), Some(note));
             }
         }
+    }
+
+    #[test]
+    fn a_note_of_the_first_kind_is_read() {
+        let note = CommitNote::parse("firstseen1;a;5;open;7").expect("a note");
+        assert_eq!((note.output, note.accounted), (Some(OutputPosition(5)), None));
     }
 
     #[test]

@@ -180,6 +180,22 @@ pub struct DedupRule {
     pub drop: DropRule,
 }
 
+impl DedupRule {
+    /// The defaults of `[dedup]`, with this window.
+    pub fn with_window(window: Span) -> Self {
+        Self {
+            key: KeyRule::record_key(),
+            hash: HashKind::Xxh3,
+            window,
+            clock: WindowClock::Event,
+            max_future: Span::from_ms(3_600_000),
+            refresh: false,
+            on_missing_key: OnMissingKey::Forward,
+            drop: DropRule::default(),
+        }
+    }
+}
+
 /// How records are delivered, as asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryMode {

@@ -24,19 +24,57 @@ pub(super) enum Kind {
     Refresh,
 }
 
-/// One delivery.
+/// One delivery: a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
+    /// Of its key, or of its content where it has none.
+    pub(super) fingerprint: Fingerprint,
     pub(super) offset: RecordOffset,
-    pub(super) identity: Identity,
     pub(super) at: Timestamp,
-    pub(super) kind: Kind,
     /// The latest effective time of the records before it.
     pub(super) high_mark: Timestamp,
+    /// Where it lies on the output; [`NOWHERE`] until that is known.
+    pub(super) output: i64,
     pub(super) bytes: u32,
+    pub(super) kind: Kind,
+    pub(super) has_key: bool,
     pub(super) done: bool,
-    /// Where it lies on the output, once known.
-    pub(super) output: Option<RecordOffset>,
+}
+
+const NOWHERE: i64 = -1;
+
+impl Flight {
+    /// A delivery that waits for its report.
+    pub(super) fn new(
+        offset: RecordOffset,
+        identity: Identity,
+        at: Timestamp,
+        kind: Kind,
+        high_mark: Timestamp,
+    ) -> Self {
+        let (fingerprint, has_key) = match identity {
+            Identity::Key(key) => (key, true),
+            Identity::Content(content) => (content, false),
+        };
+        let (output, bytes, done) = (NOWHERE, 0, false);
+        Self { fingerprint, offset, at, high_mark, output, bytes, kind, has_key, done }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        match self.has_key {
+            true => Identity::Key(self.fingerprint),
+            false => Identity::Content(self.fingerprint),
+        }
+    }
+
+    /// Returns where it lies on the output, once known.
+    pub(super) fn output(&self) -> Option<RecordOffset> {
+        (self.output != NOWHERE).then_some(RecordOffset(self.output))
+    }
+
+    pub(super) fn set_output(&mut self, output: Option<RecordOffset>) {
+        self.output = output.map_or(NOWHERE, |output| output.0);
+    }
 }
 
 /// All deliveries that are not settled.
@@ -81,24 +119,30 @@ impl Flights {
         true
     }
 
-    /// Takes the front delivery if it is done, with the counts of what followed it.
-    pub(super) fn pop_done(&mut self) -> Option<(Flight, Option<Counts>)> {
+    /// Takes the front delivery if it is done. [`Flights::take_trailing`] tells what followed it.
+    pub(super) fn pop_done(&mut self) -> Option<Flight> {
         if crate::bugs::active("settle-out-of-order") {
             let done = self.queue.iter().skip(1).position(|flight| flight.done);
             if let Some(index) = done {
                 self.queue.swap(0, index.saturating_add(1));
             }
         }
-        let flight = *self.queue.front().filter(|flight| flight.done)?;
-        self.queue.pop_front();
-        let sequence = self.base;
+        if !self.queue.front()?.done {
+            return None;
+        }
+        let flight = self.queue.pop_front()?;
         self.base = self.base.saturating_add(1);
         self.bytes = self.bytes.saturating_sub(u64::from(flight.bytes));
-        let counts = match self.trailing.front() {
-            Some((of, _)) if *of == sequence => self.trailing.pop_front().map(|(_, counts)| counts),
-            _ => None,
-        };
-        Some((flight, counts))
+        Some(flight)
+    }
+
+    /// Takes the counts of the records between the delivery that was popped last and the one
+    /// behind it, if there were any.
+    pub(super) fn take_trailing(&mut self) -> Option<Counts> {
+        if self.trailing.front()?.0 >= self.base {
+            return None;
+        }
+        self.trailing.pop_front().map(|(_, counts)| counts)
     }
 
     /// Returns the source offset of the oldest delivery that is not settled.
@@ -116,13 +160,8 @@ impl Flights {
         self.base = self.base.saturating_add(self.queue.len() as u64);
         self.trailing.clear();
         self.bytes = 0;
-        self.queue
-            .drain(..)
-            .filter_map(|flight| match flight.identity {
-                Identity::Key(fingerprint) => Some((fingerprint, flight.at)),
-                Identity::Content(_) => None,
-            })
-            .collect()
+        let key = |flight: Flight| flight.has_key.then_some((flight.fingerprint, flight.at));
+        self.queue.drain(..).filter_map(key).collect()
     }
 
     /// Returns how many deliveries wait for a report.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use super::*;
-use crate::config::{DedupRule, DropRule, OnMissingKey, WindowClock};
-use crate::key::{HashKind, KeyRule};
+use crate::config::{DedupRule, WindowClock};
 use crate::window::Window;
-use crate::words::{Counts, OutputPosition, ResumeOffset};
+use crate::words::{Checkpoint, Counts, OutputPosition, ResumeOffset};
 
 const K: Identity = Identity::Key(Fingerprint(7));
 const L: Identity = Identity::Key(Fingerprint(8));
@@ -30,6 +29,10 @@ impl Remembered for Store {
         Ok(known.filter(|known| known.distance(at) <= window))
     }
 
+    fn rule_out(&self, asked: &[(Fingerprint, Timestamp)], _: Span, absent: &mut Vec<bool>) {
+        absent.extend(asked.iter().map(|(fingerprint, _)| !self.0.contains_key(fingerprint)));
+    }
+
     fn floor(&self) -> Timestamp {
         Timestamp::MIN
     }
@@ -42,27 +45,28 @@ struct Case {
     next: i64,
 }
 
-fn case(clock: WindowClock, refresh: bool) -> Case {
+fn setup(clock: WindowClock, refresh: bool) -> Setup {
     let window = Window::new(&DedupRule {
-        key: KeyRule::record_key(),
-        hash: HashKind::Xxh3,
-        window: Span::from_ms(100),
         clock,
         max_future: Span::from_ms(1_000),
         refresh,
-        on_missing_key: OnMissingKey::Forward,
-        drop: DropRule::default(),
+        ..DedupRule::with_window(Span::from_ms(100))
     });
-    let mut core = Core::new(Setup {
+    Setup {
         window,
         resume: ResumeOffset(0),
         output: None,
+        accounted: None,
         high_mark: Timestamp::MIN,
         counts: Counts::default(),
         incarnation: 1,
         source_topic_id: None,
         output_topic_id: None,
-    });
+    }
+}
+
+fn case(clock: WindowClock, refresh: bool) -> Case {
+    let mut core = Core::new(setup(clock, refresh));
     core.caught_up(OutputPosition(0));
     Case { core, store: Store::default(), next: 0 }
 }
@@ -72,14 +76,18 @@ fn event() -> Case {
 }
 
 impl Case {
-    fn read(&mut self, identity: Identity, timestamp: Option<i64>, arrival: i64) -> Verdict {
-        let record = Incoming {
-            offset: RecordOffset(self.next),
+    fn record(offset: i64, identity: Identity, timestamp: Option<i64>, arrival: i64) -> Incoming {
+        Incoming {
+            offset: RecordOffset(offset),
             identity,
             timestamp: timestamp.map(Timestamp),
             arrival: Timestamp(arrival),
             bytes: 1,
-        };
+        }
+    }
+
+    fn read(&mut self, identity: Identity, timestamp: Option<i64>, arrival: i64) -> Verdict {
+        let record = Self::record(self.next, identity, timestamp, arrival);
         self.next += 1;
         let Ok(verdict) = self.core.record(record, &self.store);
         verdict
@@ -311,4 +319,126 @@ fn a_record_without_a_key_that_is_settled_does_not_swallow_its_twin() {
     case.recover(NONE, 0, 1);
     case.core.caught_up(OutputPosition(1));
     case.deliver(NONE, 1);
+}
+
+#[test]
+fn what_lies_near_a_record_that_is_judged_anew_is_remembered_by_its_own_time() {
+    let mut case = event();
+    // Without a usable time of its own, a rebuild put it later than it was when K at 60 was judged.
+    case.store.0.insert(Fingerprint(7), Timestamp(130));
+    case.core = Core::new(setup(WindowClock::Event, false));
+    assert_eq!(case.recover(K, 5, 60), None);
+    case.core.caught_up(OutputPosition(6));
+    assert_eq!(case.read(K, Some(0), NOW), Verdict::Suppress(Why::Seen));
+    assert_eq!(case.read(K, Some(60), NOW), Verdict::Suppress(Why::Replay));
+}
+
+#[test]
+fn a_copy_that_is_told_is_remembered_by_its_own_time() {
+    let mut case = event();
+    case.core = Core::new(setup(WindowClock::Event, false));
+    case.recover(K, 0, 1);
+    assert!(case.recover(K, 1, 90).is_some());
+    case.core.caught_up(OutputPosition(2));
+    assert_eq!(case.read(K, Some(150), NOW), Verdict::Suppress(Why::Seen));
+}
+
+#[test]
+fn a_duplicate_does_not_take_the_copy_that_waits_for_the_replay_of_another_record() {
+    let mut case = event();
+    case.recover(K, 0, 50);
+    case.core.caught_up(OutputPosition(1));
+    assert_eq!(case.read(K, Some(10), NOW), Verdict::Suppress(Why::Seen));
+    assert_eq!(case.read(K, Some(50), NOW), Verdict::Suppress(Why::Replay));
+}
+
+#[test]
+fn a_duplicate_that_renewed_the_window_is_not_taken_for_the_copy_on_the_output() {
+    let mut case = case(WindowClock::Event, true);
+    case.recover(K, 0, 50);
+    case.core.caught_up(OutputPosition(1));
+    assert_eq!(case.read(K, Some(10), NOW), Verdict::Suppress(Why::Seen));
+    case.rewind();
+    case.recover(K, 0, 50);
+    case.core.caught_up(OutputPosition(1));
+    assert_eq!(case.read(K, Some(50), NOW), Verdict::Suppress(Why::Replay));
+}
+
+#[test]
+fn a_copy_behind_all_that_is_ours_is_told_though_arrival_is_what_counts() {
+    let mut case = case(WindowClock::Arrival, false);
+    let first = case.deliver(K, 1);
+    case.confirm(first, Some(0));
+    case.checkpoint();
+    case.read(L, Some(1), NOW);
+    case.rewind();
+    assert!(case.recover(K, 1, 1).is_some());
+}
+
+#[test]
+fn a_copy_that_landed_while_nobody_watched_is_told_by_the_successor() {
+    let mut case = event();
+    let first = case.deliver(K, 1);
+    case.confirm(first, Some(0));
+    let Checkpoint { resume, output, accounted, .. } = case.checkpoint().checkpoint;
+    assert_eq!(accounted, Some(OutputPosition(1)));
+    let setup = Setup { resume, output, accounted, ..setup(WindowClock::Event, false) };
+    case.core = Core::new(setup.clone());
+    assert_eq!(case.recover(K, 1, 1).map(|repeat| repeat.late), Some(RecordOffset(1)));
+    // One whose position lags reads its own records again.
+    let lagging = Setup { output: None, accounted: Some(OutputPosition(2)), ..setup };
+    case.core = Core::new(lagging);
+    assert_eq!((case.recover(K, 0, 1), case.core.live().repeated), (None, 0));
+}
+
+#[test]
+fn where_ours_lie_is_not_accounted_for_while_a_report_lacks_its_offset() {
+    let mut case = event();
+    let first = case.deliver(K, 1);
+    case.confirm(first, None);
+    assert_eq!(case.checkpoint().checkpoint.accounted, None);
+}
+
+#[test]
+fn a_record_accepted_before_one_that_precedes_it_is_told_with_its_place() {
+    let mut case = event();
+    let (_, second) = (case.deliver(K, 1), case.deliver(L, 2));
+    case.confirm(second, Some(0));
+    // The first one's delivery failed.
+    case.rewind();
+    case.recover(L, 0, 2);
+    case.core.caught_up(OutputPosition(1));
+    let again = case.deliver(K, 1);
+    case.confirm(again, Some(1));
+    assert_eq!(case.read(L, Some(2), NOW), Verdict::Suppress(Why::Replay));
+    let (source, output) = (RecordOffset(1), RecordOffset(0));
+    let told = Reordered { source, output, behind: OutputPosition(2) };
+    assert_eq!(case.core.take_reordered(), [told]);
+    assert_eq!(case.core.take_reordered(), []);
+}
+
+#[test]
+fn what_was_looked_up_ahead_is_forgotten_when_a_checkpoint_becomes_durable() {
+    let mut case = event();
+    let first = case.deliver(K, 1);
+    case.confirm(first, Some(0));
+    let batch = [Case::record(1, L, Some(2), NOW), Case::record(2, K, Some(3), NOW)];
+    case.core.look_ahead(&batch, &case.store);
+    // From here on the store alone knows K.
+    case.checkpoint();
+    case.deliver(L, 2);
+    assert_eq!(case.read(K, Some(3), NOW), Verdict::Suppress(Why::Seen));
+}
+
+#[test]
+fn looking_ahead_changes_no_verdict() {
+    let mut case = event();
+    case.store.0.insert(Fingerprint(7), Timestamp(0));
+    let record = |offset, identity| Case::record(offset, identity, Some(1), NOW);
+    let batch = [record(0, K), record(1, NONE), record(2, L), record(3, L)];
+    case.core.look_ahead(&batch, &case.store);
+    assert_eq!(case.read(K, Some(1), NOW), Verdict::Suppress(Why::Seen));
+    case.deliver(NONE, 1);
+    case.deliver(L, 1);
+    assert_eq!(case.read(L, Some(1), NOW), Verdict::Suppress(Why::InFlight));
 }

@@ -40,7 +40,7 @@ pub use output::Hole;
 use std::fmt;
 
 use crate::key::Fingerprint;
-use crate::words::{RecordOffset, Span, Timestamp};
+use crate::words::{OutputPosition, RecordOffset, Span, Timestamp};
 
 /// How many records of one partition may be unsettled. Also bounds how far a dead predecessor can
 /// have written ahead of a gap, so catch-up gives up waiting for replays beyond it.
@@ -62,6 +62,13 @@ pub trait Remembered {
         at: Timestamp,
         window: Span,
     ) -> Result<Option<Timestamp>, Self::Error>;
+
+    /// Adds to `absent`, for each one asked about, whether there is surely no occurrence within
+    /// `window` of it. Reads nothing from disk, and may say false of anything.
+    fn rule_out(&self, asked: &[(Fingerprint, Timestamp)], window: Span, absent: &mut Vec<bool>) {
+        let _ = window;
+        absent.extend(asked.iter().map(|_| false));
+    }
 
     /// Returns the time below which occurrences have been forgotten.
     fn floor(&self) -> Timestamp;
@@ -139,6 +146,17 @@ pub struct Repeat {
     pub late: RecordOffset,
     /// Where ours is, if it is still in memory.
     pub ours: Option<RecordOffset>,
+}
+
+/// A first occurrence that lies on the output before one that precedes it in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reordered {
+    /// Where it is in the source.
+    pub source: RecordOffset,
+    /// Where it is on the output.
+    pub output: RecordOffset,
+    /// The position behind a record that precedes it in the source.
+    pub behind: OutputPosition,
 }
 
 /// An invariant of the core does not hold: a defect, never the world's fault.

@@ -11,8 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use super::*;
-use crate::config::{DedupRule, DropRule, OnMissingKey, WindowClock};
-use crate::key::{HashKind, KeyRule};
+use crate::config::DedupRule;
 use crate::window::Window;
 use crate::words::{Counts, OutputPosition, ResumeOffset};
 
@@ -79,14 +78,9 @@ struct Record {
 
 fn window(refresh: bool) -> Window {
     Window::new(&DedupRule {
-        key: KeyRule::record_key(),
-        hash: HashKind::Xxh3,
-        window: Span::from_ms(WINDOW),
-        clock: WindowClock::Event,
         max_future: Span::from_ms(MAX_FUTURE),
         refresh,
-        on_missing_key: OnMissingKey::Forward,
-        drop: DropRule::default(),
+        ..DedupRule::with_window(Span::from_ms(WINDOW))
     })
 }
 
@@ -132,6 +126,7 @@ impl World {
             window: window(refresh),
             resume,
             output,
+            accounted: None,
             high_mark: Timestamp::MIN,
             counts,
             incarnation: 1,

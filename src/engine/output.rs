@@ -33,6 +33,8 @@ impl Hole {
 pub(super) struct OutputTrack {
     /// Behind the last settled record of ours; what a checkpoint stores.
     settled: Option<OutputPosition>,
+    /// Behind the furthest record of ours that is settled; unlike `settled` it never goes back.
+    furthest: Option<OutputPosition>,
     /// The offset that our next report must carry.
     expected: Option<OutputPosition>,
     /// What was reported without an offset since `expected` was last exact.
@@ -44,12 +46,29 @@ pub(super) struct OutputTrack {
 }
 
 impl OutputTrack {
-    pub(super) fn new(settled: Option<OutputPosition>) -> Self {
-        Self { settled, expected: None, unplaced: Vec::new(), wrote: false, marks: 0 }
+    /// Starts behind what is settled, and behind what an earlier run has accounted for.
+    pub(super) fn new(settled: Option<OutputPosition>, accounted: Option<OutputPosition>) -> Self {
+        let (furthest, unplaced) = (None, Vec::new());
+        Self { settled, furthest, expected: accounted, unplaced, wrote: false, marks: 0 }
+    }
+
+    /// Returns up to where everything is ours or was looked at. `None` while a report without an
+    /// offset leaves open where ours lie.
+    pub(super) fn accounted(&self) -> Option<OutputPosition> {
+        self.expected.filter(|_| self.unplaced.is_empty())
     }
 
     pub(super) fn settled(&self) -> Option<OutputPosition> {
         self.settled
+    }
+
+    /// Notes that a record of ours at `offset` is settled. Returns where those before it end, if it
+    /// lies below that.
+    pub(super) fn place(&mut self, offset: RecordOffset) -> Option<OutputPosition> {
+        self.settle(offset);
+        let behind = self.furthest.filter(|furthest| offset.0 < furthest.0);
+        self.furthest = self.furthest.max(Some(offset.next_output()));
+        behind
     }
 
     /// Notes that the record at `offset` is settled.
@@ -95,6 +114,10 @@ impl OutputTrack {
             return None;
         };
         let here = OutputPosition(offset.0);
+        if self.expected == Some(here) && self.unplaced.is_empty() {
+            self.expected = Some(offset.next_output());
+            return None;
+        }
         let hole = self.hole_up_to(self.expected.unwrap_or(here), here);
         // A report below what is expected belongs to a retry that the broker placed earlier.
         self.expected = self.expected.max(Some(offset.next_output()));
@@ -136,7 +159,7 @@ mod tests {
 
     #[test]
     fn contiguous_reports_leave_no_hole() {
-        let mut track = OutputTrack::new(None);
+        let mut track = OutputTrack::new(None, None);
         track.caught_up(OutputPosition(10));
         assert_eq!(track.report(at(10), KEY), None);
         assert_eq!(track.report(at(11), KEY), None);
@@ -144,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_skipped_offset_is_a_hole_with_its_bounds() {
-        let mut track = OutputTrack::new(None);
+        let mut track = OutputTrack::new(None, None);
         track.caught_up(OutputPosition(10));
         assert_eq!(track.report(at(10), KEY), None);
         let hole = Hole { from: OutputPosition(11), to: OutputPosition(14), ours: Vec::new() };
@@ -154,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_report_without_an_offset_accounts_for_one_record() {
-        let mut track = OutputTrack::new(None);
+        let mut track = OutputTrack::new(None, None);
         track.caught_up(OutputPosition(0));
         assert_eq!(track.report(None, KEY), None);
         assert_eq!(track.report(at(1), KEY), None);
@@ -165,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_record_written_while_we_were_quiet_is_a_hole() {
-        let mut track = OutputTrack::new(None);
+        let mut track = OutputTrack::new(None, None);
         track.caught_up(OutputPosition(5));
         assert_eq!(track.quiet_hole(OutputPosition(5)), None);
         let hole = Hole { from: OutputPosition(5), to: OutputPosition(6), ours: Vec::new() };
@@ -175,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_mark_of_a_transaction_is_no_hole_and_hides_none() {
-        let mut track = OutputTrack::new(None);
+        let mut track = OutputTrack::new(None, None);
         track.caught_up(OutputPosition(10));
         track.transaction_ended();
         assert_eq!(track.report(at(10), KEY), None, "a transaction of offsets leaves no mark");
@@ -190,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_settled_position_never_moves_back() {
-        let mut track = OutputTrack::new(Some(OutputPosition(9)));
+        let mut track = OutputTrack::new(Some(OutputPosition(9)), None);
         track.settle(RecordOffset(3));
         assert_eq!(track.settled(), Some(OutputPosition(9)));
         track.settle(RecordOffset(9));

@@ -3,6 +3,7 @@
 //! What is durable is forgotten here a little with each record, so that no record waits for the
 //! clearing of a whole checkpoint.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -22,11 +23,59 @@ pub(super) enum State {
     Recovered(RecordOffset),
 }
 
-/// One occurrence of a key.
+/// One occurrence of a key: 16 bytes, so that with its key it fills half a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Occurrence {
     pub(super) at: Timestamp,
-    pub(super) state: State,
+    state: Packed,
+}
+
+impl Occurrence {
+    pub(super) fn new(at: Timestamp, state: State) -> Self {
+        Self { at, state: Packed::from(state) }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.into()
+    }
+
+    pub(super) fn set(&mut self, state: State) {
+        self.state = state.into();
+    }
+}
+
+/// A [`State`] in 8 bytes: two bits for which one, the others for its number.
+#[derive(Clone, Copy, Debug)]
+struct Packed(u64);
+
+const WHICH: u64 = 0b11;
+const IN_FLIGHT: u64 = 0;
+const DONE: u64 = 1;
+const DONE_AT: u64 = 2;
+const RECOVERED: u64 = 3;
+
+impl From<State> for Packed {
+    /// Neither offsets nor sequences come near 62 bits.
+    fn from(state: State) -> Self {
+        Self(match state {
+            State::InFlight(sequence) => sequence.0 << 2 | IN_FLIGHT,
+            State::Done(None) => DONE,
+            State::Done(Some(output)) => output.0.cast_unsigned() << 2 | DONE_AT,
+            State::Recovered(output) => output.0.cast_unsigned() << 2 | RECOVERED,
+        })
+    }
+}
+
+impl From<Packed> for State {
+    fn from(packed: Packed) -> Self {
+        let number = packed.0 >> 2;
+        match packed.0 & WHICH {
+            IN_FLIGHT => Self::InFlight(Sequence(number)),
+            DONE => Self::Done(None),
+            DONE_AT => Self::Done(Some(RecordOffset(number.cast_signed()))),
+            _ => Self::Recovered(RecordOffset(number.cast_signed())),
+        }
+    }
 }
 
 /// A fingerprint is a keyed hash already; hashing it again would only cost time.
@@ -86,12 +135,10 @@ impl Recent {
 
     pub(super) fn insert(&mut self, fingerprint: Fingerprint, occurrence: Occurrence) {
         match self.first.entry(fingerprint) {
-            std::collections::hash_map::Entry::Vacant(vacant) => {
+            Entry::Vacant(vacant) => {
                 vacant.insert(occurrence);
             }
-            std::collections::hash_map::Entry::Occupied(_) => {
-                self.more.entry(fingerprint).or_default().push(occurrence);
-            }
+            Entry::Occupied(_) => self.more.entry(fingerprint).or_default().push(occurrence),
         }
     }
 
@@ -102,19 +149,28 @@ impl Recent {
         at: Timestamp,
         which: impl Fn(&State) -> bool,
     ) {
-        let matches = |occurrence: &Occurrence| occurrence.at == at && which(&occurrence.state);
-        let rest = self.more.get_mut(&fingerprint);
-        if self.first.get(&fingerprint).is_some_and(matches) {
+        let matches = |occurrence: &Occurrence| occurrence.at == at && which(&occurrence.state());
+        let Entry::Occupied(mut first) = self.first.entry(fingerprint) else { return };
+        let rest = if self.more.is_empty() { None } else { self.more.get_mut(&fingerprint) };
+        if matches(first.get()) {
             match rest.and_then(Vec::pop) {
-                Some(other) => self.first.insert(fingerprint, other),
-                None => self.first.remove(&fingerprint),
-            };
+                Some(other) => *first.get_mut() = other,
+                None => {
+                    first.remove();
+                }
+            }
         } else if let Some(rest) = rest {
             rest.retain(|occurrence| !matches(occurrence));
         }
         if self.more.get(&fingerprint).is_some_and(Vec::is_empty) {
             self.more.remove(&fingerprint);
         }
+    }
+
+    /// Touches where these keys would lie, all before any of them is needed, so that the memory's
+    /// answers overlap. Returns how many are there.
+    pub(super) fn touch(&self, keys: &[(Fingerprint, Timestamp)]) -> usize {
+        keys.iter().filter(|(fingerprint, _)| self.first.contains_key(fingerprint)).count()
     }
 
     /// Notes that these occurrences are durable, so the store answers for them from now on.
@@ -138,7 +194,24 @@ mod tests {
     const KEY: Fingerprint = Fingerprint(7);
 
     fn done(at: i64) -> Occurrence {
-        Occurrence { at: Timestamp(at), state: State::Done(None) }
+        Occurrence::new(Timestamp(at), State::Done(None))
+    }
+
+    #[test]
+    fn a_state_packs_into_eight_bytes_and_back() {
+        let far = RecordOffset(1 << 60);
+        for state in [
+            State::InFlight(Sequence(0)),
+            State::InFlight(Sequence(1 << 60)),
+            State::Done(None),
+            State::Done(Some(RecordOffset(0))),
+            State::Done(Some(far)),
+            State::Recovered(RecordOffset(0)),
+            State::Recovered(far),
+        ] {
+            assert_eq!(State::from(Packed::from(state)), state);
+        }
+        assert_eq!(size_of::<(Fingerprint, Occurrence)>(), 32);
     }
 
     #[test]
@@ -160,10 +233,7 @@ mod tests {
     fn only_durable_occurrences_are_forgotten() {
         let mut recent = Recent::default();
         recent.insert(KEY, done(0));
-        recent.insert(
-            Fingerprint(8),
-            Occurrence { at: Timestamp(0), state: State::InFlight(Sequence(1)) },
-        );
+        recent.insert(Fingerprint(8), Occurrence::new(Timestamp(0), State::InFlight(Sequence(1))));
         recent.durable(&[(KEY, Timestamp(0)), (Fingerprint(8), Timestamp(0))]);
         recent.forget_some();
         assert!(recent.find(KEY, |_| true).is_none());

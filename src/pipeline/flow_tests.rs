@@ -74,6 +74,7 @@ impl Case {
             window,
             resume: ResumeOffset(0),
             output: None,
+            accounted: None,
             high_mark: Timestamp::MIN,
             counts: Counts::default(),
             incarnation: 1,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::checkpoint::{CommitNote, Schedule};
 use crate::config::{OnUndeliverable, StartAt};
-use crate::engine::Core;
+use crate::engine::{Core, Reordered};
 use crate::kafka::Target;
 use crate::seen::Seen;
 use crate::window::Window;
@@ -149,8 +149,18 @@ impl Lane {
     }
 
     /// Publishes what the core has done.
-    pub(super) fn publish(&self) {
-        if let Some(core) = &self.core {
+    pub(super) fn publish(&mut self) {
+        if let Some(core) = &mut self.core {
+            for Reordered { source, output, behind } in core.take_reordered() {
+                self.board.count_reordered(1);
+                let (partition, source, output, behind) =
+                    (&self.partition, source.0, output.0, behind.0);
+                tracing::error!(
+                    %partition, source, output, behind,
+                    "a record lies on the output before one that precedes it in the source: that \
+                     one's first delivery failed"
+                );
+            }
             self.board.publish(core.live(), core.in_flight_bytes());
             if let Some(seen) = &self.seen {
                 let whole_from = self.window.whole_from(seen.floor(), core.high_mark());

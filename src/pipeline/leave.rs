@@ -174,7 +174,7 @@ impl Flow {
             tracing::warn!("a partition is left while it is still being taken");
         }
         for slot in slots {
-            if let Some(lane) = self.lanes.remove(*slot) {
+            if let Some(mut lane) = self.lanes.remove(*slot) {
                 lane.publish();
                 self.context.board.revoke(&lane.partition);
                 super::phase("close", &lane.partition);

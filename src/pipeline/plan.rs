@@ -80,6 +80,8 @@ pub(crate) struct Plan {
     pub(crate) load: Load,
     /// From here to the end, what is found is a replay to be met. `None` is the end: nothing is.
     pub(crate) recover: Option<OutputPosition>,
+    /// Up to where the last writer has accounted for the output: copies behind it are told.
+    pub(crate) accounted: Option<OutputPosition>,
     pub(crate) counts: Counts,
     pub(crate) high_mark: Timestamp,
     /// What the operator must know, if the answer is weaker than they may think.
@@ -182,6 +184,7 @@ fn with_checkpoint(facts: &Facts, checkpoint: &Checkpoint) -> Result<Plan, Refus
                 plan.resume = committed.offset;
                 plan.load = plan.recover.map_or(Load::Everything, Load::From);
                 plan.recover = Some(theirs);
+                plan.accounted = accounted(facts, committed);
             }
             None => plan.warning = Some(Warning::GroupAhead),
         }
@@ -205,6 +208,7 @@ fn load_again(facts: &Facts, checkpoint: &Checkpoint) -> Plan {
         resume: committed.offset,
         load: Load::Window,
         recover: replays_from(facts, committed),
+        accounted: accounted(facts, committed),
         ..continue_from(checkpoint)
     }
 }
@@ -216,12 +220,19 @@ fn replays_from(facts: &Facts, committed: &Committed) -> Option<OutputPosition> 
     within.then(|| position.max(OutputPosition(facts.output.low)))
 }
 
+/// Returns up to where whoever committed has accounted for the output, if known.
+fn accounted(facts: &Facts, committed: &Committed) -> Option<OutputPosition> {
+    let position = committed.note.as_ref()?.accounted?;
+    (position.0 <= facts.output.high).then_some(position)
+}
+
 fn continue_from(checkpoint: &Checkpoint) -> Plan {
     Plan {
         set_aside: false,
         resume: checkpoint.resume,
         load: Load::Nothing,
         recover: None,
+        accounted: checkpoint.accounted,
         counts: checkpoint.counts,
         high_mark: checkpoint.high_mark,
         warning: None,
@@ -243,7 +254,8 @@ fn misfit(
         _ => Load::Window,
     };
     let set_aside = true;
-    Ok(Plan { set_aside, load, warning: Some(warning), ..continue_from(checkpoint) })
+    let warning = Some(warning);
+    Ok(Plan { set_aside, load, warning, accounted: None, ..continue_from(checkpoint) })
 }
 
 fn without_state(facts: &Facts, refusal: Refusal) -> Result<Plan, Refusal> {
@@ -290,6 +302,7 @@ fn without_state(facts: &Facts, refusal: Refusal) -> Result<Plan, Refusal> {
         resume,
         load,
         recover,
+        accounted: facts.committed.as_ref().and_then(|committed| accounted(facts, committed)),
         counts: Counts::default(),
         high_mark: Timestamp::MIN,
         warning,

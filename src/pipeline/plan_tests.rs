@@ -6,6 +6,7 @@ fn checkpoint(resume: i64, output: Option<i64>) -> Checkpoint {
     Checkpoint {
         resume: ResumeOffset(resume),
         output: output.map(OutputPosition),
+        accounted: None,
         high_mark: Timestamp(77),
         counts: Counts { read: 5, ..Counts::default() },
         clean: false,
@@ -23,6 +24,7 @@ fn committed(offset: i64, output: Option<i64>) -> Option<Committed> {
         clean: false,
         written_at: Timestamp(0),
         transactional: false,
+        accounted: output.map(OutputPosition),
     };
     Some(Committed { offset: ResumeOffset(offset), note: Some(note) })
 }

@@ -118,6 +118,7 @@ mod tests {
         Checkpoint {
             resume: ResumeOffset(1),
             output: None,
+            accounted: None,
             high_mark: Timestamp(0),
             counts: Counts::default(),
             clean,
@@ -130,8 +131,14 @@ mod tests {
 
     fn committed(incarnation: u128, clean: bool) -> Committed {
         let written_at = Timestamp(5_000);
-        let transactional = false;
-        let note = CommitNote { incarnation, output: None, clean, written_at, transactional };
+        let note = CommitNote {
+            incarnation,
+            output: None,
+            clean,
+            written_at,
+            accounted: None,
+            transactional: false,
+        };
         Committed { offset: ResumeOffset(1), note: Some(note) }
     }
 

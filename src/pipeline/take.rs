@@ -350,6 +350,7 @@ impl TakeJob {
             window: self.window,
             resume: plan.resume,
             output: None,
+            accounted: plan.accounted,
             high_mark: plan.high_mark,
             counts: plan.counts,
             incarnation: self.context.incarnation,

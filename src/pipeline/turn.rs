@@ -139,7 +139,9 @@ impl Pipeline {
             self.flow.context.board.beat();
             self.flow.serve_reports(Duration::ZERO)?;
             self.flow.serve_transactions(&self.source, self.commits.is_open(now))?;
-            if now.duration_since(self.housekept_at) >= HOUSEKEEPING_EVERY {
+            // After a failure every further record that the broker takes comes out of order.
+            let trouble = self.flow.trouble.is_some();
+            if trouble || now.duration_since(self.housekept_at) >= HOUSEKEEPING_EVERY {
                 self.housekeep(now)?;
             }
             let open = self.gate.look(&mut self.flow, &mut self.source, now)?;
@@ -407,7 +409,7 @@ impl Pipeline {
         let silent =
             |silence: Duration| format!("no broker has taken a commit for {} s", silence.as_secs());
         let reason = self.gate.reason().or_else(|| self.flow.lease.silence(now).map(silent));
-        for lane in self.flow.lanes.iter() {
+        for lane in self.flow.lanes.iter_mut() {
             lane.publish();
             lane.board.set_lease(remaining);
             let Some(core) = &lane.core else { continue };

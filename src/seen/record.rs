@@ -182,6 +182,9 @@ impl Record {
     }
 }
 
+/// Set beside the mark "clean" where the position accounted for follows; older records lack it.
+const ACCOUNTED: u8 = 2;
+
 fn put_stored(out: &mut Vec<u8>, stored: &Stored) {
     let Stored { generation: _, floor, next_segment, checkpoint, segments } = stored;
     out.extend_from_slice(&floor.0.to_be_bytes());
@@ -192,7 +195,9 @@ fn put_stored(out: &mut Vec<u8>, stored: &Stored) {
     for count in counts_to_array(checkpoint.counts) {
         out.extend_from_slice(&count.to_be_bytes());
     }
-    out.push(u8::from(checkpoint.clean));
+    let accounted = if checkpoint.accounted.is_some() { ACCOUNTED } else { 0 };
+    out.push(u8::from(checkpoint.clean) | accounted);
+    out.extend(checkpoint.accounted.into_iter().flat_map(|position| position.0.to_be_bytes()));
     out.extend_from_slice(&checkpoint.incarnation.to_be_bytes());
     out.extend_from_slice(&checkpoint.written_at.0.to_be_bytes());
     put_optional(out, checkpoint.source_topic_id.map(|id| id.0));
@@ -209,16 +214,24 @@ fn put_stored(out: &mut Vec<u8>, stored: &Stored) {
 fn take_stored(reader: &mut Reader<'_>, generation: u64) -> Option<Stored> {
     let floor = Timestamp(reader.i64()?);
     let next_segment = reader.u64()?;
+    let mut accounted = None;
     let checkpoint = Checkpoint {
         resume: ResumeOffset(reader.i64()?),
         output: reader.optional()?.map(|bytes| OutputPosition(i64::from_be_bytes(bytes))),
         high_mark: Timestamp(reader.i64()?),
         counts: take_counts(reader)?,
-        clean: match reader.u8()? {
-            0 => false,
-            1 => true,
-            _ => return None,
+        clean: {
+            let marks = reader.u8()?;
+            if marks & ACCOUNTED != 0 {
+                accounted = Some(OutputPosition(reader.i64()?));
+            }
+            match marks & !ACCOUNTED {
+                0 => false,
+                1 => true,
+                _ => return None,
+            }
         },
+        accounted,
         incarnation: reader.u128()?,
         written_at: Timestamp(reader.i64()?),
         source_topic_id: reader.optional()?.map(TopicId),
@@ -307,6 +320,7 @@ mod tests {
             checkpoint: Checkpoint {
                 resume: ResumeOffset(42),
                 output: Some(OutputPosition(40)),
+                accounted: Some(OutputPosition(44)),
                 high_mark: Timestamp(1_000),
                 counts,
                 clean: true,

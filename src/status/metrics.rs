@@ -97,6 +97,9 @@ const TOPIC_COUNTERS: &[TopicCounter] = &[
     ("late_writes_repeated", "Of the late writes: those that repeat a forwarded key", |t| {
         t.counts.repeated
     }),
+    ("records_reordered", "First occurrences on the output before one that precedes them", |t| {
+        t.reordered
+    }),
     ("slow_checkpoints", "Checkpoints that took longer than checkpoint.timeout", |t| {
         t.slow_checkpoints
     }),

@@ -77,6 +77,7 @@ fn every_promised_metric_is_there_with_its_value() {
     held[0].publish(counts, 300);
     held[1].publish(counts, 30);
     held[0].count_missing("absent", 7);
+    held[1].count_reordered(3);
     held[0].set_state(PartitionState::Running);
     held[0].set_lag(Some(40));
     held[1].set_lag(Some(50));
@@ -105,6 +106,7 @@ fn every_promised_metric_is_there_with_its_value() {
         ("records_missing_key_total", 16.0),
         ("late_writes_total", 12.0),
         ("late_writes_repeated_total", 10.0),
+        ("records_reordered_total", 3.0),
         ("slow_checkpoints_total", 1.0),
         ("in_flight_records", 4.0),
         ("in_flight_bytes", 330.0),

@@ -13,6 +13,9 @@ pub struct Checkpoint {
     /// Where catch-up starts reading the output; `None` where no output offset is known yet, so
     /// that catch-up reads from the start of the log.
     pub output: Option<OutputPosition>,
+    /// Up to where everything on the output is known to be the writer's or was looked at; `None`
+    /// where that is not known.
+    pub accounted: Option<OutputPosition>,
     /// The latest effective time of any record so far; [`Timestamp::MIN`] before the first.
     pub high_mark: Timestamp,
     /// What came of the records below `resume`, since the state was made.

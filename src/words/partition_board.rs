@@ -96,6 +96,8 @@ pub struct Tally {
     pub given_back: u64,
     /// Checkpoints that took longer than they should.
     pub slow_checkpoints: u64,
+    /// First occurrences that lie on the output before one that precedes them in the source.
+    pub reordered: u64,
     /// Records without a dedup key, by reason.
     pub missing: BTreeMap<&'static str, u64>,
 }
@@ -205,6 +207,11 @@ impl PartitionBoard {
     /// Counts `records` more without a dedup key for this reason, such as `absent`.
     pub fn count_missing(&self, reason: &'static str, records: u64) {
         *self.progress().carried.missing.entry(reason).or_default() += records;
+    }
+
+    /// Counts `records` more first occurrences that lie on the output out of order.
+    pub fn count_reordered(&self, records: u64) {
+        self.progress().carried.reordered += records;
     }
 
     /// Says how many records wait in the source; `None` where not known.
@@ -336,6 +343,7 @@ impl Tally {
         self.counts = combine(&self.counts, &more.counts, u64::saturating_add);
         self.given_back = self.given_back.saturating_add(more.given_back);
         self.slow_checkpoints = self.slow_checkpoints.saturating_add(more.slow_checkpoints);
+        self.reordered = self.reordered.saturating_add(more.reordered);
         for (reason, records) in &more.missing {
             *self.missing.entry(reason).or_default() += records;
         }

@@ -51,6 +51,7 @@ fn checkpoint(number: i64) -> Checkpoint {
     Checkpoint {
         resume: ResumeOffset(number),
         output: Some(OutputPosition(number * 2)),
+        accounted: None,
         high_mark: Timestamp(number * STEP_MS),
         counts: Counts { read: number.unsigned_abs(), ..Counts::default() },
         clean: false,

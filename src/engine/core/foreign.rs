@@ -1,8 +1,10 @@
 //! Somebody else's writes: records in holes between our own.
 
-use super::{
-    Core, Hole, Identity, Occurrence, OutputPosition, Remembered, Repeat, State, Unmet, Written,
-};
+use super::catch_up::Stored;
+use super::{Core, OutputPosition, Unmet};
+use crate::engine::output::Hole;
+use crate::engine::recent::State;
+use crate::engine::{Identity, Remembered, Repeat, Written};
 
 impl Core {
     /// Takes a record found in `hole`, in output order. Returns the repeat, if we had forwarded
@@ -26,7 +28,7 @@ impl Core {
         let window = self.setup.window;
         let at = window.time_of(written.timestamp, written.arrival).at;
         let ours = match self.recent.find(fingerprint, |other| window.joins(at, other)) {
-            Some(known) => Some(match known.state {
+            Some(known) => Some(match known.state() {
                 State::Done(ours) => ours,
                 State::Recovered(ours) => Some(ours),
                 State::InFlight(_) => {
@@ -36,15 +38,14 @@ impl Core {
                     None
                 }
             }),
-            None => seen.nearest(fingerprint, at, window.length())?.map(|_| None),
+            None => match self.stored(fingerprint, at, seen)? {
+                Stored::Nothing => None,
+                Stored::Itself => return Ok(Some(self.repeated(written.offset, None))),
+                Stored::Near => Some(None),
+            },
         };
-        let Some(ours) = ours else {
-            let state = State::Done(Some(written.offset));
-            self.recent.insert(fingerprint, Occurrence { at, state });
-            self.delta.push((fingerprint, at));
-            return Ok(None);
-        };
-        Ok(Some(self.repeated(written.offset, ours)))
+        self.keep(fingerprint, at, written.offset);
+        Ok(ours.map(|ours| self.repeated(written.offset, ours)))
     }
 
     /// Takes the output's end while nothing of ours is in flight; returns what somebody else

@@ -1,6 +1,8 @@
 //! Looking into the core's memory, for people who ask.
 
-use super::{Core, Fingerprint, State, Timestamp, Why};
+use super::{Core, Fingerprint, Timestamp};
+use crate::engine::Why;
+use crate::engine::recent::State;
 
 impl Core {
     /// Returns what the memory of this core says of a record with this key at time `at`: when the
@@ -8,7 +10,7 @@ impl Core {
     pub fn recent(&mut self, fingerprint: Fingerprint, at: Timestamp) -> Option<(Timestamp, Why)> {
         let window = self.setup.window;
         let known = self.recent.find(fingerprint, |other| window.joins(at, other))?;
-        let why = match known.state {
+        let why = match known.state() {
             State::InFlight(_) => Why::InFlight,
             State::Done(_) => Why::Seen,
             State::Recovered(_) => Why::Replay,

@@ -20,6 +20,7 @@ fn checkpoint(resume: i64) -> Checkpoint {
     Checkpoint {
         resume: ResumeOffset(resume),
         output: Some(OutputPosition(resume / 2)),
+        accounted: None,
         high_mark: Timestamp(resume),
         counts: Counts { read: resume.unsigned_abs(), ..Counts::default() },
         clean: false,

@@ -87,6 +87,7 @@ fn core(window: Window, resume: ResumeOffset, high_mark: Timestamp) -> Core {
         window,
         resume,
         output: None,
+        accounted: None,
         high_mark,
         counts: Counts::default(),
         incarnation: 1,

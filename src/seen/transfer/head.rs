@@ -37,6 +37,7 @@ pub(super) struct Partition {
     floor_ms: i64,
     resume: i64,
     output_position: Option<i64>,
+    accounted: Option<i64>,
     high_mark_ms: i64,
     counts: [u64; 12],
     clean: bool,
@@ -59,6 +60,7 @@ impl Partition {
             floor_ms: floor.0,
             resume: checkpoint.resume.0,
             output_position: checkpoint.output.map(|position| position.0),
+            accounted: checkpoint.accounted.map(|position| position.0),
             high_mark_ms: checkpoint.high_mark.0,
             counts: counts_to_array(checkpoint.counts),
             clean: checkpoint.clean,
@@ -86,6 +88,7 @@ impl Partition {
         let checkpoint = Checkpoint {
             resume: ResumeOffset(self.resume),
             output: self.output_position.map(OutputPosition),
+            accounted: self.accounted.map(OutputPosition),
             high_mark: Timestamp(self.high_mark_ms),
             counts: counts_of_array(self.counts),
             clean: self.clean,

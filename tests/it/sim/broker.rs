@@ -66,6 +66,7 @@ impl Producer {
 pub(crate) struct Committed {
     pub(crate) resume: ResumeOffset,
     pub(crate) output: Option<OutputPosition>,
+    pub(crate) accounted: Option<OutputPosition>,
 }
 
 /// The broker of one seed.
@@ -96,6 +97,7 @@ impl Broker {
     }
 
     fn append(&mut self, record: Option<usize>, late: bool) -> RecordOffset {
+        tell!("append {} = {record:?}{}", self.output.len(), if late { ", late" } else { "" });
         self.output.push(record);
         self.late.push(late);
         RecordOffset(rng::offset(self.output.len()) - 1)

@@ -56,6 +56,10 @@ impl Remembered for Image {
         Ok(times.and_then(|times| times.iter().copied().find(|t| t.distance(at) <= window)))
     }
 
+    fn rule_out(&self, asked: &[(Fingerprint, Timestamp)], _: Span, absent: &mut Vec<bool>) {
+        absent.extend(asked.iter().map(|(fingerprint, _)| !self.entries.contains_key(fingerprint)));
+    }
+
     fn floor(&self) -> Timestamp {
         self.floor
     }

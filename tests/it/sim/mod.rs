@@ -2,7 +2,17 @@
 //! disk that fail in every way we know of. One thread, one seed, no wall clock.
 //!
 //! Each seed draws its own rules, records and mix of faults, runs through chaos, then heals and
-//! must finish. `FIRSTSEEN_SIM_SEED=n` runs one seed; `FIRSTSEEN_SIM_SEEDS=n` sets how many.
+//! must finish. `FIRSTSEEN_SIM_SEED=n` runs one seed; `FIRSTSEEN_SIM_SEEDS=n` sets how many, and
+//! `FIRSTSEEN_SIM_FROM=n` where to begin. `FIRSTSEEN_SIM_TELL=1` tells what happens, step by step.
+
+/// Tells what happens, where one seed is looked into.
+macro_rules! tell {
+    ($($arg:tt)*) => {
+        if *crate::sim::TELL {
+            println!($($arg)*);
+        }
+    };
+}
 
 mod broker;
 #[cfg(feature = "bugs")]
@@ -19,6 +29,9 @@ use cover::Coverage;
 use world::World;
 
 const SEEDS: u64 = 6_000;
+
+static TELL: std::sync::LazyLock<bool> =
+    std::sync::LazyLock::new(|| std::env::var_os("FIRSTSEEN_SIM_TELL").is_some());
 
 /// How many failed seeds are told before giving up.
 const TOLD: usize = 12;
@@ -59,7 +72,8 @@ fn nothing_is_lost_or_repeated_through_thousands_of_seeds() {
         return;
     }
     let seeds = number("FIRSTSEEN_SIM_SEEDS").unwrap_or(SEEDS);
-    let steps = run(0..seeds, &mut cover).unwrap_or_else(|why| panic!("{why}"));
+    let from = number("FIRSTSEEN_SIM_FROM").unwrap_or(0);
+    let steps = run(from..from + seeds, &mut cover).unwrap_or_else(|why| panic!("{why}"));
     println!("{seeds} seeds, {steps} steps\n{cover}");
     if seeds >= SEEDS {
         assert_eq!(cover.below(100), Vec::<&str>::new(), "too rare to prove anything");

@@ -6,7 +6,7 @@ use firstseen::bugs;
 use firstseen::engine::{
     Core, Draft, Hole, Identity, Incoming, Repeat, Sequence, Setup, Verdict, Why, Written,
 };
-use firstseen::words::{Counts, OutputPosition, RecordOffset, ResumeOffset, Timestamp};
+use firstseen::words::{Checkpoint, Counts, OutputPosition, RecordOffset, ResumeOffset, Timestamp};
 
 use super::broker::{Broker, Committed, Outcome};
 use super::cover::{Coverage, Kind};
@@ -62,11 +62,14 @@ pub(crate) struct Sink {
     pub(crate) open: Option<Draft>,
     pub(crate) to_commit: Option<Committed>,
     holes: VecDeque<Hole>,
+    /// Up to where the output was looked at for what somebody else wrote.
+    looked: usize,
     /// The outcome of something is not known.
     failing: bool,
     patience: usize,
     arrival: i64,
     pub(crate) repeats: Vec<Repeat>,
+    pub(crate) reordered: usize,
 }
 
 impl Sink {
@@ -76,6 +79,7 @@ impl Sink {
             window: around.draw.window(),
             resume: ResumeOffset(0),
             output: None,
+            accounted: None,
             high_mark: Timestamp::MIN,
             counts: Counts::default(),
             incarnation,
@@ -86,12 +90,14 @@ impl Sink {
         if let Some(checkpoint) = &around.disk.live.checkpoint {
             setup.resume = checkpoint.resume;
             setup.output = checkpoint.output;
+            setup.accounted = checkpoint.accounted;
             setup.high_mark = checkpoint.high_mark;
             setup.counts = checkpoint.counts;
         } else {
             if let Some(committed) = around.broker.group {
                 setup.resume = committed.resume;
                 setup.output = committed.output;
+                setup.accounted = committed.accounted;
             }
             around.disk.live.counted_from = setup.resume.0;
             if !bugs::active("corrupt-as-empty") {
@@ -99,6 +105,9 @@ impl Sink {
                 phase = Phase::Load { cursor: 0, until };
             }
         }
+        let Setup { resume, output, high_mark, .. } = &setup;
+        let state = if phase == Phase::Wait { "" } else { " without state" };
+        tell!("{}: start{state} {resume:?} {output:?} {high_mark:?}", around.now);
         Self {
             core: Core::new(setup.clone()),
             phase,
@@ -107,10 +116,12 @@ impl Sink {
             open: None,
             to_commit: None,
             holes: VecDeque::new(),
+            looked: 0,
             failing: false,
             patience: 0,
             arrival: around.wall,
             repeats: Vec::new(),
+            reordered: 0,
         }
     }
 
@@ -134,6 +145,7 @@ impl Sink {
             Phase::Leave => self.leave(around),
             Phase::Gone => {}
         }
+        self.reordered += self.core.take_reordered().len();
     }
 
     fn load(&mut self, around: &mut Around<'_>, cursor: usize, until: usize) {
@@ -185,12 +197,15 @@ impl Sink {
             for offset in cursor..to {
                 let Some(written) = self.written(around, offset) else { continue };
                 let Ok(repeat) = self.core.recover(written, &around.disk.live);
+                let found = around.broker.output[offset];
+                tell!("{}: recover {offset} = {found:?}: {repeat:?}", around.now);
                 self.repeats.extend(repeat);
             }
         }
         self.phase = Phase::CatchUp { cursor: to, end };
         if to == end {
             self.core.caught_up(OutputPosition(rng::offset(end)));
+            self.looked = end;
             self.phase = Phase::Steady;
         }
     }
@@ -208,7 +223,9 @@ impl Sink {
     fn steady(&mut self, around: &mut Around<'_>) {
         match around.rng.below(20) {
             0..=4 => {
-                for _ in 0..=around.rng.below(6) {
+                let count = around.rng.below(6) + 1;
+                self.look_ahead(around, count);
+                for _ in 0..count {
                     self.poll(around);
                 }
             }
@@ -222,6 +239,23 @@ impl Sink {
         }
     }
 
+    fn incoming(&self, record: &Record) -> Incoming {
+        Incoming {
+            offset: RecordOffset(record.offset),
+            identity: identity(record),
+            timestamp: record.timestamp(),
+            arrival: Timestamp(self.arrival),
+            bytes: 10,
+        }
+    }
+
+    /// Asks about a batch that is polled next, or some of it, or of which not all is judged.
+    fn look_ahead(&mut self, around: &Around<'_>, count: usize) {
+        let records = around.broker.source.iter().skip(self.next).take(count);
+        let batch: Vec<_> = records.map(|record| self.incoming(record)).collect();
+        self.core.look_ahead(&batch, &around.disk.live);
+    }
+
     fn poll(&mut self, around: &mut Around<'_>) {
         let Some(record) = around.broker.source.get(self.next).copied() else { return };
         if record.made > around.now || self.core.in_flight() >= IN_FLIGHT_MAX {
@@ -230,13 +264,7 @@ impl Sink {
         if self.phase != Phase::Steady {
             return;
         }
-        let incoming = Incoming {
-            offset: RecordOffset(record.offset),
-            identity: identity(&record),
-            timestamp: record.timestamp(),
-            arrival: Timestamp(self.arrival),
-            bytes: 10,
-        };
+        let incoming = self.incoming(&record);
         let producer = &mut around.broker.producer;
         match record.fate {
             Fate::LeftOut => self.core.leave_out(incoming.offset),
@@ -247,6 +275,8 @@ impl Sink {
             }
             Fate::Taken | Fate::Refused | Fate::RefusedAtOnce => {
                 let Ok(verdict) = self.core.record(incoming, &around.disk.live);
+                let (now, key, time) = (around.now, record.key, record.timestamp);
+                tell!("{now}: read #{} key {key:?} time {time:?}: {verdict:?}", self.next);
                 match verdict {
                     Verdict::Deliver(sequence) if record.fate == Fate::RefusedAtOnce => {
                         around.cover.hit(Kind::RefusedAtOnce);
@@ -269,6 +299,7 @@ impl Sink {
     }
 
     fn take_report(&mut self, around: &mut Around<'_>, sequence: Sequence, outcome: Outcome) {
+        tell!("{}: report {sequence:?} {outcome:?}", around.now);
         let confirmed = match outcome {
             Outcome::Placed(offset) => Some(offset),
             Outcome::Failed if bugs::active("ignore-failed-delivery") => Some(None),
@@ -298,6 +329,8 @@ impl Sink {
             let Some(written) = self.written(around, offset) else { continue };
             around.cover.hit(Kind::HoleRead);
             let Ok(repeat) = self.core.late(written, &mut hole, &around.disk.live);
+            let found = around.broker.output[offset];
+            tell!("{}: late {offset} = {found:?}: {repeat:?}", around.now);
             self.repeats.extend(repeat);
         }
     }
@@ -316,12 +349,16 @@ impl Sink {
         }
         let Some(draft) = self.open.take() else { return };
         let keep_from = self.core.window().keep_from(draft.checkpoint.high_mark);
+        let Checkpoint { resume, output, high_mark, .. } = &draft.checkpoint;
+        let entries = &draft.entries;
+        tell!("{}: durable {resume:?} {output:?} {high_mark:?} {entries:?}", around.now);
         if around.disk.persist(&draft, around.draw.expire.then_some(keep_from)) > 0 {
             around.cover.hit(Kind::Expired);
         }
         self.core.checkpoint_durable(draft.entries);
         let Draft { checkpoint, .. } = draft;
-        self.to_commit = Some(Committed { resume: checkpoint.resume, output: checkpoint.output });
+        let Checkpoint { resume, output, accounted, .. } = checkpoint;
+        self.to_commit = Some(Committed { resume, output, accounted });
     }
 
     fn commit(&mut self, around: &mut Around<'_>) {
@@ -333,6 +370,9 @@ impl Sink {
     fn look_at_the_end(&mut self, around: &mut Around<'_>) {
         if !around.broker.producer.idle() || !self.holes.is_empty() {
             return;
+        }
+        if self.core.in_flight() == 0 {
+            self.looked = around.broker.output.len();
         }
         if let Some(hole) = self.core.quiet_end(around.broker.end())
             && !bugs::active("ignore-holes")
@@ -363,6 +403,8 @@ impl Sink {
             around.broker.replace_producer();
         }
         self.core.rewind();
+        let (resume, position) = (self.core.resume(), self.core.output_position());
+        tell!("{}: rewind to {resume:?} {position:?}", around.now);
         if std::mem::take(&mut self.failing) {
             around.cover.hit(Kind::Rewind);
             self.phase = Phase::Wait;
@@ -412,6 +454,7 @@ impl Sink {
             && self.core.in_flight() == 0
             && self.core.unsaved() == 0
             && self.holes.is_empty()
+            && self.looked == around.broker.output.len()
             && around.broker.group.is_some_and(|group| group.resume == self.core.resume())
     }
 }

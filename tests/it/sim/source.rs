@@ -1,7 +1,7 @@
 //! The source log of one seed: planned duplicates, null keys, absurd times, refused records.
 
-use firstseen::config::{DedupRule, DropRule, OnMissingKey, WindowClock};
-use firstseen::key::{Fingerprint, HashKind, KeyRule};
+use firstseen::config::{DedupRule, WindowClock};
+use firstseen::key::Fingerprint;
 use firstseen::window::Window;
 use firstseen::words::{Span, Timestamp};
 
@@ -97,14 +97,10 @@ impl Draw {
     pub(crate) fn window(&self) -> Window {
         let clock = if self.arrival_clock { WindowClock::Arrival } else { WindowClock::Event };
         Window::new(&DedupRule {
-            key: KeyRule::record_key(),
-            hash: HashKind::Xxh3,
-            window: Span::from_ms(self.window_ms),
             clock,
             max_future: Span::from_ms(self.max_future_ms),
             refresh: self.refresh,
-            on_missing_key: OnMissingKey::Forward,
-            drop: DropRule::default(),
+            ..DedupRule::with_window(Span::from_ms(self.window_ms))
         })
     }
 }
@@ -131,7 +127,7 @@ pub(crate) fn plan(rng: &mut Rng, draw: &Draw, cover: &mut Coverage) -> Vec<Reco
         };
         now += rng.between(0, pace * 2);
         let mut key = Some(u32::try_from(index).unwrap_or(0));
-        let mut content = index as u64;
+        let (mut content, mut twin_of) = (index as u64, None);
         if rng.chance(near.unsigned_abs()) && index > 0 {
             cover.hit(Kind::NearDuplicate);
             key = records[index - 1 - rng.below(index.min(5))].key;
@@ -184,14 +180,17 @@ pub(crate) fn plan(rng: &mut Rng, draw: &Draw, cover: &mut Coverage) -> Vec<Reco
             if twin.key.is_none() {
                 cover.hit(Kind::KeylessTwin);
                 (content, timestamp, plain) = (twin.content, twin.timestamp, twin.plain);
+                twin_of = Some(twin.fate);
             }
         }
-        let fate = match rng.below(100) {
+        let mut fate = match rng.below(100) {
             0 => Fate::LeftOut,
             1 if key.is_none() => Fate::Unkeyed,
             _ if rng.chance(draw.refuse) => [Fate::Refused, Fate::RefusedAtOnce][rng.below(2)],
             _ => Fate::Taken,
         };
+        // The output refuses bytes.
+        fate = twin_of.unwrap_or(fate);
         plain &=
             !draw.arrival_clock && timestamp.is_some_and(|at| at <= now + draw.max_future_ms / 2);
         records.push(Record { offset, key, content, timestamp, fate, made: now, plain });

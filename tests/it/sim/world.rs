@@ -106,13 +106,15 @@ impl World {
         }
         let writes = self.disk.writes();
         let (mut around, sink) = self.around(calm);
-        let (mut repeats, mut taking) = (Vec::new(), false);
+        let (mut repeats, mut taking, mut reordered) = (Vec::new(), false, 0);
         if let Some(sink) = sink {
             taking = sink.taking();
             sink.step(&mut around);
             repeats = std::mem::take(&mut sink.repeats);
+            reordered = std::mem::take(&mut sink.reordered);
         }
         repeats.iter().for_each(|repeat| self.ledger.note(repeat));
+        self.ledger.reordered += reordered;
         if taking {
             self.watch_ends();
         }
@@ -182,6 +184,7 @@ impl World {
     fn crash(&mut self) {
         let Some(sink) = self.sink.take() else { return };
         self.cover.hit(Kind::Crash);
+        tell!("{}: crash", self.now);
         match sink.phase {
             Phase::Load { .. } => self.cover.hit(Kind::CrashInRebuild),
             Phase::CatchUp { .. } => self.cover.hit(Kind::CrashInCatchUp),
@@ -204,16 +207,22 @@ impl World {
         self.watch_ends();
         if self.rng.chance(self.draw.disk_lost) {
             self.cover.hit(Kind::DiskLost);
+            tell!("{}: the disk is lost", self.now);
             self.disk.lose();
         } else if self.rng.chance(self.draw.disk_stale) && self.disk.backups() > 0 {
             self.cover.hit(Kind::DiskStale);
             let backup = self.rng.below(self.disk.backups());
+            tell!("{}: an older disk", self.now);
             self.disk.restore(backup);
         }
     }
 
-    /// From here on nobody is there to notice what arrived behind the last durable position.
+    /// From here on nobody is there to notice what arrives. The successor tells it, unless reports
+    /// without offsets leave open up to where the output was accounted for.
     fn watch_ends(&mut self) {
+        if self.draw.placeless == 0 {
+            return;
+        }
         let position = self.disk.live.checkpoint.as_ref().and_then(|checkpoint| checkpoint.output);
         let from = position.map_or(0, |position| rng::index(position.0));
         for offset in from..self.broker.output.len() {
