@@ -1,5 +1,7 @@
 //! The command line, as typed. `clap` stops here: [`parse`] hands out plain types.
 
+mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +11,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{DemoOptions, Invocation, RunOptions, version};
 use crate::logging::Format;
+use bench::{BenchArgs, BenchPassthroughArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 the ledger found lost or \
@@ -29,6 +32,11 @@ enum Command {
     Run(RunArgs),
     /// Show it working: an embedded broker, made records, a sink killed again and again.
     Demo(DemoArgs),
+    /// Measure what deduplication and transactions cost on your brokers.
+    Bench(Box<BenchArgs>),
+    /// The passthrough that `bench` measures against.
+    #[command(hide = true)]
+    BenchPassthrough(BenchPassthroughArgs),
 }
 
 #[derive(Args, Debug)]
@@ -101,6 +109,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ear
     Ok(match cli.command {
         Command::Run(args) => Invocation::Run(args.into()),
         Command::Demo(args) => Invocation::Demo(args.into()),
+        Command::Bench(args) => Invocation::Bench(Box::new((*args).into())),
+        Command::BenchPassthrough(args) => Invocation::BenchPass(args.into()),
     })
 }
 

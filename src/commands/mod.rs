@@ -1,11 +1,16 @@
 //! What the program can do, one file a command. Nothing here knows how arguments are typed.
 
+mod bench;
 mod demo;
 mod out;
 mod run;
 mod signals;
 pub mod version;
 
+pub use bench::{
+    Error as BenchError, Mode as BenchMode, Options as BenchOptions,
+    PassOptions as BenchPassOptions,
+};
 pub use demo::{
     Error as DemoError, Ledger, Options as DemoOptions, Outcome, Progress, SinkCommand, play,
 };
@@ -23,6 +28,10 @@ pub enum Invocation {
     Run(RunOptions),
     /// Show it working on an embedded broker.
     Demo(DemoOptions),
+    /// Measure what it costs.
+    Bench(Box<BenchOptions>),
+    /// The passthrough a bench measures against, as its child process.
+    BenchPass(BenchPassOptions),
 }
 
 /// Does it.
@@ -36,5 +45,10 @@ pub fn run(invocation: Invocation) -> Result<(), Error> {
             logging::init(logging::Format::Human, "firstseen=info")?;
             demo::run(&options)
         }
+        Invocation::Bench(options) => {
+            logging::init(logging::Format::Human, "firstseen=warn")?;
+            bench::run(&options)
+        }
+        Invocation::BenchPass(options) => bench::pass(&options),
     }
 }

@@ -98,5 +98,13 @@ pub fn advice(code: Code) -> &'static str {
         Code::Internal => "Report it as a bug, with the line and the log before it.",
         Code::LedgerFaults => "Keep both topics and the log, and report it as a bug.",
         Code::CommandFailed => "Mend what the line names, and run the command again.",
+        Code::BenchTopics => {
+            "Remove what an earlier bench kept, or grant Create, Write, Read and Delete on topics \
+             with the prefix `firstseen-bench-`."
+        }
+        Code::BenchCutShort => {
+            "Mend what the line names; what was measured until then is in the report."
+        }
+        Code::BenchRate => "Lower `--rate`; the report has what the machine reached.",
     }
 }

@@ -7,6 +7,8 @@
 
 #![expect(unsafe_code, reason = "librdkafka's C interface; each block gives its reason")]
 
+mod batch;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -20,6 +22,8 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
 use sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR as NO_ERROR;
+
+pub(super) use batch::{Batch, Stream};
 
 // A record's token travels as a pointer that is never followed.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());

@@ -4,6 +4,7 @@
 //! each, [`OutputReader`] reads the output back, [`Cluster`] answers questions about topics.
 //! Each is owned by one thread; nothing here decides what to do with a record.
 
+pub mod bench;
 mod client;
 mod cluster;
 mod error;

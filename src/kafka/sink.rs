@@ -428,7 +428,10 @@ fn corrupt(record: &SourceRecord<'_>, code: RDKafkaErrorCode) -> Refused {
     })
 }
 
-fn producer(config: &ClientConfig, servers: &str) -> Result<Handle<Client<Context>>, Error> {
+pub(super) fn producer(
+    config: &ClientConfig,
+    servers: &str,
+) -> Result<Handle<Client<Context>>, Error> {
     let native = config.create_native_config().map_err(setting)?;
     ffi::enable_producer_events(&native);
     let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, Context::default())
@@ -440,7 +443,7 @@ fn producer(config: &ClientConfig, servers: &str) -> Result<Handle<Client<Contex
 /// What a broker takes unless its topic says otherwise, less than the client's own default.
 const DEFAULT_LIMIT: usize = 1_048_588;
 
-fn settings(
+pub(super) fn settings(
     config: &Config,
     reach: &Reach,
     smallest: usize,

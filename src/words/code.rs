@@ -99,6 +99,9 @@ codes! {
     Internal = "E6999", exit 1, "an invariant of firstseen does not hold";
     LedgerFaults = "E7001", exit 3, "the ledger found lost or repeated records";
     CommandFailed = "E7002", exit 1, "the command could not be carried out to its end";
+    BenchTopics = "E7007", exit 1, "a bench may not make its topics";
+    BenchCutShort = "E7008", exit 1, "a bench was cut short";
+    BenchRate = "E7009", exit 1, "a bench could not write at the rate asked for";
 }
 
 impl fmt::Display for Code {

@@ -1,6 +1,8 @@
 //! The tests that run the real program, most against real Kafka, in one binary so that it links
 //! once and the tests share one broker.
 //!
+//! - `bench`: what it measures, refuses and leaves behind. Brings its own broker, and uses the real
+//!   one.
 //! - `cli`: exit codes, and what goes to which stream. Needs no broker.
 //! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
@@ -30,6 +32,7 @@
 
 mod support;
 
+mod bench;
 mod cli;
 mod config;
 mod demo;
