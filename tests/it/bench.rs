@@ -188,6 +188,26 @@ fn a_broker_that_goes_away_leaves_what_was_measured_and_says_that_it_is_partial(
     assert!(stdout.contains("left (firstseen-bench-"), "{stdout}");
 }
 
+/// The seeded bug forgets to read the output back, so what was not checkpointed comes twice.
+#[cfg(feature = "bugs")]
+#[test]
+fn a_sink_that_repeats_after_the_kill_gets_no_figures_and_fails_the_bench() {
+    let output = bench(&["--json", "--records", "4k", "--rounds", "1", "--rate", "1k"])
+        .args(["--rate-for", "1s", "--modes", "dedup", "--intervals", "10s"])
+        .env("FIRSTSEEN_BUG", "skip-catch-up")
+        .output()
+        .expect("starts");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let report = report(&output);
+    let dedup = row(&report, "dedup every 10s");
+    assert!(dedup["ledger"]["repeated"].as_u64().expect("a count") > 0, "{dedup}");
+    assert_eq!(dedup["metrics"], serde_json::json!({}), "{dedup}");
+    assert_eq!(dedup["rounds"], serde_json::json!({}), "{dedup}");
+    assert!(stderr.contains("error[E7001]: ledger found faults: dedup every 10s"), "{stderr}");
+    assert!(median(row(&report, "passthrough"), "latency_p50_ms") > 0.0, "{report}");
+}
+
 #[test]
 fn what_cannot_be_measured_is_refused_before_anything_is_started() {
     for args in [&["--size", "4"][..], &["--seconds", "2s"], &["--records", "100M"]] {

@@ -55,6 +55,9 @@ pub(super) fn play(
         began: began_at,
         took_s: began.elapsed().as_secs_f64(),
     };
+    if options.keep {
+        played.notes.push(format!("kept: `{}`", setup.work.path().display()));
+    }
     let settings = Settings::of(&options, setup.source.records);
     let partial = ended.as_ref().err().map(|error| crate::error::render(error));
     let Played { rows, notes } = played;
@@ -142,7 +145,8 @@ fn play_all(setup: &mut Setup<'_>, played: &mut Played) -> Result<(), Error> {
             let Some(row) = played.rows.get_mut(at) else { continue };
             let turn = format!("round {} of {}, {}", round + 1, setup.options.rounds, row.case);
             play_turn(setup, row, round).map_err(cut_short(turn.clone()))?;
-            setup.progress.tell(&format!("{turn}: {}", said(row.rounds.get(&round))));
+            let figures = row.rounds.get(&round).filter(|_| row.ledger.is_clean());
+            setup.progress.tell(&format!("{turn}: {}", said(figures)));
         }
     }
     Ok(())
@@ -186,7 +190,7 @@ fn names(rows: &[Collected]) -> String {
 }
 
 fn said(figures: Option<&Figures>) -> String {
-    let Some(figures) = figures else { return "nothing measured".to_owned() };
+    let Some(figures) = figures else { return "failed the ledger".to_owned() };
     let part = |value: Option<f64>, unit: &str| {
         value.map(|value| format!("{} {unit}", super::verdict::number(value)))
     };

@@ -147,17 +147,23 @@ fn mark(drawing: &mut String, x: f64, y: f64, label: &str) {
     .unwrap_or_default();
 }
 
-/// Draws a dashed line across at the p99 that is wanted, where it is on the picture.
-fn target(drawing: &mut String, report: &Report, scale: Scale) {
-    if let Some(target) = report.settings.target_p99_ms.filter(|target| scale.holds(*target)) {
-        let y = px(scale.at(target));
-        write!(
-            drawing,
-            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" class=\"target\"/>",
-            WIDTH - RIGHT
-        )
-        .unwrap_or_default();
-    }
+/// Draws a dashed line across at the p99 that is wanted, where it is on the picture. Returns its
+/// part of the legend.
+fn target(drawing: &mut String, report: &Report, scale: Scale) -> String {
+    let wanted = report.settings.target_p99_ms.filter(|target| scale.holds(*target));
+    let Some(target) = wanted else { return String::new() };
+    let y = px(scale.at(target));
+    write!(
+        drawing,
+        "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" class=\"target\"/>",
+        WIDTH - RIGHT
+    )
+    .unwrap_or_default();
+    format!(
+        "<li><svg viewBox=\"0 0 26 8\" aria-hidden=\"true\"><line x1=\"0\" x2=\"26\" y1=\"4\" \
+         y2=\"4\" class=\"target\"/></svg>p99 wanted: {} ms</li>",
+        number(target)
+    )
 }
 
 fn latency(report: &Report) -> Option<String> {
@@ -169,7 +175,7 @@ fn latency(report: &Report) -> Option<String> {
     let scale = Scale::decades(least, most, TOP + HEIGHT, -HEIGHT);
     let mut drawing = String::new();
     left_axis(&mut drawing, scale, "");
-    target(&mut drawing, report, scale);
+    let wanted = target(&mut drawing, report, scale);
     for (percentile, label) in [
         (0.0, "0"),
         (50.0, "p50"),
@@ -191,7 +197,13 @@ fn latency(report: &Report) -> Option<String> {
     }
     let rate = count(report.settings.rate);
     let unit = format!("ms, logarithmic, at {rate} records/s");
-    Some(figure("End-to-end latency", &unit, HEIGHT + 32.0, &drawing, &legend(report, &rows)))
+    Some(figure(
+        "End-to-end latency",
+        &unit,
+        HEIGHT + 32.0,
+        &drawing,
+        &legend(report, &rows, &wanted),
+    ))
 }
 
 fn polyline(drawing: &mut String, report: &Report, row: &Row, points: &[String]) {
@@ -205,7 +217,7 @@ fn polyline(drawing: &mut String, report: &Report, row: &Row, points: &[String])
     .unwrap_or_default();
 }
 
-fn legend(report: &Report, rows: &[&Row]) -> String {
+fn legend(report: &Report, rows: &[&Row], wanted: &str) -> String {
     let items: String = rows
         .iter()
         .map(|row| {
@@ -218,7 +230,7 @@ fn legend(report: &Report, rows: &[&Row]) -> String {
             )
         })
         .collect();
-    format!("<ul class=\"legend\">{items}</ul>")
+    format!("<ul class=\"legend\">{items}{wanted}</ul>")
 }
 
 /// Draws one figure over the interval between checkpoints, for each mode that has intervals.
@@ -245,9 +257,7 @@ fn against_interval(
     let x = Scale::decades(first, last, LEFT, PLOT);
     let mut drawing = String::new();
     left_axis(&mut drawing, y, "");
-    if logarithmic {
-        target(&mut drawing, report, y);
-    }
+    let wanted = if logarithmic { target(&mut drawing, report, y) } else { String::new() };
     for tick in x.ticks() {
         mark(&mut drawing, x.at(tick).min(WIDTH - 16.0), TOP + HEIGHT + 16.0, &time(tick));
     }
@@ -256,7 +266,7 @@ fn against_interval(
         let places: Vec<(f64, f64)> = own.map(|(_, at, value)| (x.at(*at), y.at(*value))).collect();
         line_of(&mut drawing, mode, &places);
     }
-    let key = legend_of_modes(&points);
+    let key = legend_of_modes(&points, &wanted);
     Some(figure(title, unit, HEIGHT + 32.0, &drawing, &key))
 }
 
@@ -274,7 +284,7 @@ fn line_of(drawing: &mut String, mode: Mode, places: &[(f64, f64)]) {
     }
 }
 
-fn legend_of_modes(points: &[(&Row, f64, f64)]) -> String {
+fn legend_of_modes(points: &[(&Row, f64, f64)], wanted: &str) -> String {
     let modes = [Mode::Dedup, Mode::Transactional].into_iter();
     let items: String = modes
         .filter(|mode| points.iter().any(|(row, ..)| row.mode == *mode))
@@ -287,7 +297,7 @@ fn legend_of_modes(points: &[(&Row, f64, f64)]) -> String {
             )
         })
         .collect();
-    format!("<ul class=\"legend\">{items}</ul>")
+    format!("<ul class=\"legend\">{items}{wanted}</ul>")
 }
 
 /// Writes milliseconds as people do.
