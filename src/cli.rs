@@ -1,5 +1,6 @@
 //! The command line, as typed. `clap` stops here: [`parse`] hands out plain types.
 
+mod bench;
 mod state;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{CheckOptions, DemoOptions, Invocation, RunOptions, version};
 use crate::logging::Format;
+use bench::{BenchArgs, BenchPassthroughArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done or drained, 1 failed at run time, 2 usage or config, 3 the check or the \
@@ -35,6 +37,11 @@ enum Command {
     State(state::StateArgs),
     /// Show it working: an embedded broker, made records, a sink killed again and again.
     Demo(DemoArgs),
+    /// Measure what deduplication and transactions cost on your brokers.
+    Bench(Box<BenchArgs>),
+    /// The passthrough that `bench` measures against.
+    #[command(hide = true)]
+    BenchPassthrough(BenchPassthroughArgs),
 }
 
 #[derive(Args, Debug)]
@@ -126,6 +133,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Ear
         Command::Check(args) => Invocation::Check(args.into()),
         Command::Demo(args) => Invocation::Demo(args.into()),
         Command::State(args) => Invocation::State(args.options().map_err(Early)?),
+        Command::Bench(args) => Invocation::Bench(Box::new((*args).into())),
+        Command::BenchPassthrough(args) => Invocation::BenchPass(args.into()),
     })
 }
 

@@ -1,5 +1,6 @@
 //! What the program can do, one file a command. Nothing here knows how arguments are typed.
 
+mod bench;
 mod check;
 mod demo;
 mod out;
@@ -8,6 +9,10 @@ mod signals;
 mod state;
 pub mod version;
 
+pub use bench::{
+    Error as BenchError, Mode as BenchMode, Options as BenchOptions,
+    PassOptions as BenchPassOptions,
+};
 pub use check::{Options as CheckOptions, reference as check_reference};
 pub use demo::{
     Error as DemoError, Ledger, Options as DemoOptions, Outcome, Progress, SinkCommand, play,
@@ -34,6 +39,10 @@ pub enum Invocation {
     Demo(DemoOptions),
     /// Look into the state, move it, mend it.
     State(StateOptions),
+    /// Measure what it costs.
+    Bench(Box<BenchOptions>),
+    /// The passthrough a bench measures against, as its child process.
+    BenchPass(BenchPassOptions),
 }
 
 /// Does it.
@@ -56,5 +65,10 @@ pub fn run(invocation: Invocation) -> Result<(), Error> {
             logging::init(logging::Format::Human, "warn")?;
             state::run(&options)
         }
+        Invocation::Bench(options) => {
+            logging::init(logging::Format::Human, "firstseen=warn")?;
+            bench::run(&options)
+        }
+        Invocation::BenchPass(options) => bench::pass(&options),
     }
 }

@@ -134,5 +134,13 @@ pub fn advice(code: Code) -> &'static str {
              `state.on_missing_state` says."
         }
         Code::CommandArguments => "Give the command what the line asks for.",
+        Code::BenchTopics => {
+            "Remove what an earlier bench kept, or grant Create, Write, Read and Delete on topics \
+             with the prefix `firstseen-bench-`."
+        }
+        Code::BenchCutShort => {
+            "Mend what the line names; what was measured until then is in the report."
+        }
+        Code::BenchRate => "Lower `--rate`; the report has what the machine reached.",
     }
 }

@@ -22,8 +22,10 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
 mod batch;
+mod stream;
 
 pub(super) use batch::{PartitionQueue, Taken};
+pub(super) use stream::{Batch, Stream};
 
 use sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR as NO_ERROR;
 

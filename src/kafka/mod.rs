@@ -6,6 +6,7 @@
 //! [`survey`] holds all that brokers tell for `check`.
 //! Each is owned by one thread; nothing here decides what to do with a record.
 
+pub mod bench;
 mod client;
 mod cluster;
 mod error;

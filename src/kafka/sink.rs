@@ -499,7 +499,7 @@ pub(super) fn producer(config: &ClientConfig, servers: &str) -> Result<Producing
 /// What a broker takes unless its topic says otherwise, less than the client's own default.
 const DEFAULT_LIMIT: usize = 1_048_588;
 
-fn settings(
+pub(super) fn settings(
     config: &Config,
     reach: &Reach,
     limits: RecordLimits,

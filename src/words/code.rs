@@ -112,6 +112,9 @@ codes! {
     StateFaults = "E7003", exit 3, "the state has faults";
     CommandArguments = "E7004", exit 2, "the command's arguments do not fit";
     CheckFaults = "E7006", exit 3, "the check found faults";
+    BenchTopics = "E7007", exit 1, "a bench may not make its topics";
+    BenchCutShort = "E7008", exit 1, "a bench was cut short";
+    BenchRate = "E7009", exit 1, "a bench could not write at the rate asked for";
 }
 
 impl fmt::Display for Code {

@@ -29,7 +29,7 @@ fn a_usage_error_exits_with_2_and_says_nothing_on_stdout() {
 #[test]
 fn help_goes_to_stdout_and_lists_the_commands_and_the_exit_codes() {
     let help = stdout(&firstseen(&["--help"]).success());
-    for word in ["run", "check", "demo", "Exit codes", "FIRSTSEEN_LOG"] {
+    for word in ["run", "check", "state", "demo", "bench", "Exit codes", "FIRSTSEEN_LOG"] {
         assert!(help.contains(word), "no {word} in:\n{help}");
     }
 }

@@ -1,7 +1,7 @@
 //! Every error as its user sees it: one line that names the place, the value and the way out.
 //!
 //! The values are made as the rooms make them. `FIRSTSEEN_BLESS=1` rewrites the texts. Errors of
-//! the config are in `config`, those of the demo in `demo`.
+//! the config are in `config`, those of the demo in `demo`, those of the bench in `bench`.
 
 use std::io;
 use std::path::Path;

@@ -2,6 +2,8 @@
 //! once and the tests share one broker.
 //!
 //! - `check`: what `check` finds on brokers that are set up well and badly, and that it leaves no trace.
+//! - `bench`: what it measures, refuses and leaves behind. Brings its own broker, and uses the real
+//!   one.
 //! - `cli`: exit codes, and what goes to which stream. Needs no broker.
 //! - `config`: every fault by its golden text, the example file, secrets. Needs no broker.
 //! - `demo`: that the demo sees what a bad sink does. Brings its own broker.
@@ -37,6 +39,7 @@
 
 mod support;
 
+mod bench;
 mod check;
 mod cli;
 mod config;

@@ -15,12 +15,12 @@
 mod audit;
 mod broker;
 mod error;
-mod plan;
+pub(super) mod plan;
 mod progress;
 mod report;
-mod sink;
+pub(super) mod sink;
 mod stage;
-mod surroundings;
+pub(super) mod surroundings;
 mod writer;
 
 pub use audit::Ledger;

@@ -18,14 +18,15 @@ pub(super) fn partitions(records: u64) -> i32 {
 
 /// A small generator of random numbers (SplitMix64): the same on every machine.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(in crate::commands) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in crate::commands) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// Returns any number.
+    pub(in crate::commands) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,7 +35,7 @@ impl Random {
     }
 
     /// Returns a number below `bound`; 0 where the bound is 0.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::commands) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
 }

@@ -51,7 +51,7 @@ impl fmt::Debug for SinkCommand {
 
 /// A running sink. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(in crate::commands) struct Sink {
     child: Child,
     log: PathBuf,
     status: SocketAddr,
@@ -59,7 +59,7 @@ pub(super) struct Sink {
 
 impl Sink {
     /// Starts one; its stderr is appended to the file `log`, its counters are asked at `status`.
-    pub(super) fn start(
+    pub(in crate::commands) fn start(
         command: &SinkCommand,
         config: &Path,
         log: &Path,
@@ -80,7 +80,7 @@ impl Sink {
     }
 
     /// Fails if it has ended, which nobody asked it to.
-    pub(super) fn must_run(&mut self) -> Result<(), Error> {
+    pub(in crate::commands) fn must_run(&mut self) -> Result<(), Error> {
         match self.exited()? {
             None => Ok(()),
             Some(status) => Err(Error::SinkEnded { status, last_lines: self.last_lines() }),
@@ -88,12 +88,12 @@ impl Sink {
     }
 
     /// Returns how it ended, if it has.
-    pub(super) fn exited(&mut self) -> Result<Option<ExitStatus>, Error> {
+    pub(in crate::commands) fn exited(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.child.try_wait().map_err(process("watch"))
     }
 
     /// Kills it with SIGKILL and collects it. True if it was alive until then.
-    pub(super) fn kill(&mut self) -> Result<(), Error> {
+    pub(in crate::commands) fn kill(&mut self) -> Result<(), Error> {
         self.must_run()?;
         self.child.kill().map_err(process("kill"))?;
         let status = self.child.wait().map_err(process("collect"))?;
@@ -105,7 +105,7 @@ impl Sink {
     }
 
     /// Asks it to drain and leave (SIGTERM).
-    pub(super) fn ask_to_stop(&self) -> Result<(), Error> {
+    pub(in crate::commands) fn ask_to_stop(&self) -> Result<(), Error> {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let Some(pid) = id else {
             let source = io::Error::from(io::ErrorKind::NotFound);
@@ -115,12 +115,22 @@ impl Sink {
     }
 
     /// Returns how many records it says it has replayed, if it answers.
-    pub(super) fn replayed(&self) -> Option<u64> {
-        scrape(self.status).ok().as_deref().and_then(|page| counter(page, REPLAYED))
+    pub(in crate::commands) fn replayed(&self) -> Option<u64> {
+        self.metrics().as_deref().and_then(|page| counter(page, REPLAYED))
+    }
+
+    /// Returns its metrics page, if it answers.
+    pub(in crate::commands) fn metrics(&self) -> Option<String> {
+        scrape(self.status).ok()
+    }
+
+    /// Returns its process id.
+    pub(in crate::commands) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns the end of what it wrote to stderr, on one line.
-    pub(super) fn last_lines(&self) -> String {
+    pub(in crate::commands) fn last_lines(&self) -> String {
         match std::fs::read(&self.log) {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);

@@ -81,7 +81,7 @@ pub fn play(
     progress: &mut Progress,
 ) -> Result<Outcome, Error> {
     let start = Instant::now();
-    let mut work = WorkDir::make(options.keep)?;
+    let mut work = WorkDir::make("demo", options.keep)?;
     let mut stage = Stage::set(options, sink, progress, work.path())?;
     stage.kill_again_and_again()?;
     stage.drain()?;

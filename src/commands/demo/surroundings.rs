@@ -1,4 +1,4 @@
-//! What the demo borrows from the machine: a directory, a port, and the user's signals.
+//! What a play with a sink borrows from the machine: a directory, a port, and the user's signals.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Error;
 
 /// Returns a loopback address that is free now.
-pub(super) fn free_address() -> Result<SocketAddr, Error> {
+pub(in crate::commands) fn free_address() -> Result<SocketAddr, Error> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
         .map_err(|source| Error::Process { attempt: "find a free port for", source })
 }
 
 /// Set once the user asked to stop. A second signal ends the process at once.
-pub(super) struct Interrupt {
+pub(in crate::commands) struct Interrupt {
     flag: Arc<AtomicBool>,
     ids: Vec<signal_hook::SigId>,
 }
 
 impl Interrupt {
-    pub(super) fn watch() -> Result<Self, Error> {
+    pub(in crate::commands) fn watch() -> Result<Self, Error> {
         let mut watch = Self { flag: Arc::default(), ids: Vec::new() };
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             watch
@@ -42,7 +42,7 @@ impl Interrupt {
         Ok(())
     }
 
-    pub(super) fn must_not_be_set(&self) -> Result<(), Error> {
+    pub(in crate::commands) fn must_not_be_set(&self) -> Result<(), Error> {
         if self.flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
@@ -56,14 +56,15 @@ impl Drop for Interrupt {
 }
 
 /// A private directory that goes away with this value, unless it is to be kept.
-pub(super) struct WorkDir {
+pub(in crate::commands) struct WorkDir {
     path: PathBuf,
     keep: bool,
 }
 
 impl WorkDir {
-    pub(super) fn make(keep: bool) -> Result<Self, Error> {
-        let path = std::env::temp_dir().join(format!("firstseen-demo-{}", random_name()?));
+    pub(in crate::commands) fn make(command: &str, keep: bool) -> Result<Self, Error> {
+        let name = format!("firstseen-{command}-{}", random_name()?);
+        let path = std::env::temp_dir().join(name);
         let failed = |source| Error::Work { attempt: "make", path: path.clone(), source };
         DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o700)).map_err(failed)?;
@@ -73,15 +74,15 @@ impl WorkDir {
         Ok(Self { path, keep })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::commands) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn keep(&mut self) {
+    pub(in crate::commands) fn keep(&mut self) {
         self.keep = true;
     }
 
-    pub(super) fn leave(self) -> Option<PathBuf> {
+    pub(in crate::commands) fn leave(self) -> Option<PathBuf> {
         self.keep.then(|| self.path.clone())
     }
 }
@@ -97,7 +98,8 @@ impl Drop for WorkDir {
     }
 }
 
-fn random_name() -> Result<String, Error> {
+/// Returns a name that nothing else has.
+pub(in crate::commands) fn random_name() -> Result<String, Error> {
     let number = getrandom::u64().map_err(|error| Error::Process {
         attempt: "name a directory for",
         source: std::io::Error::other(error.to_string()),
