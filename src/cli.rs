@@ -41,6 +41,10 @@ struct RunArgs {
     /// Check the config, list every fault, and leave without touching a broker.
     #[arg(long)]
     check_config: bool,
+    /// With `delivery.mode = "auto"`: ask the brokers anew whether they allow transactions,
+    /// whatever they said before.
+    #[arg(long)]
+    redecide: bool,
     /// How logs are written to stderr.
     #[arg(long, value_enum, default_value_t = LogFormat::Human)]
     log: LogFormat,
@@ -126,7 +130,12 @@ fn command() -> clap::Command {
 
 impl From<RunArgs> for RunOptions {
     fn from(args: RunArgs) -> Self {
-        Self { config: args.config, check_config: args.check_config, log: args.log.into() }
+        Self {
+            config: args.config,
+            check_config: args.check_config,
+            redecide: args.redecide,
+            log: args.log.into(),
+        }
     }
 }
 

@@ -5,10 +5,12 @@
 //! time, so a slow disk delays the next checkpoint and not the flow, until the bound on what is
 //! in flight is reached.
 
+mod decision;
 mod note;
 mod schedule;
 mod thread;
 
+pub use decision::{Chosen, Decision, Reason};
 pub use note::CommitNote;
 pub use schedule::Schedule;
 pub use thread::{Done, Job, StoreThread};

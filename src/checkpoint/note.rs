@@ -19,9 +19,15 @@ pub struct CommitNote {
     pub clean: bool,
     /// The writer's wall clock.
     pub written_at: Timestamp,
+    /// Whether it was committed in a transaction with the records it stands for, so that taking
+    /// the transactional id over ends all that its writer has under way.
+    pub transactional: bool,
 }
 
 const PREFIX: &str = "firstseen1";
+
+/// Stands at the end of a note that was committed in a transaction.
+const TRANSACTIONAL: &str = "t";
 
 impl CommitNote {
     /// Reads a note; `None` for anything we did not write.
@@ -41,7 +47,8 @@ impl CommitNote {
             _ => return None,
         };
         let written_at = Timestamp(parts.next()?.parse().ok()?);
-        Some(Self { incarnation, output, clean, written_at })
+        let transactional = parts.next() == Some(TRANSACTIONAL);
+        Some(Self { incarnation, output, clean, written_at, transactional })
     }
 }
 
@@ -52,6 +59,7 @@ impl From<&Checkpoint> for CommitNote {
             output: checkpoint.output,
             clean: checkpoint.clean,
             written_at: checkpoint.written_at,
+            transactional: false,
         }
     }
 }
@@ -64,7 +72,8 @@ impl fmt::Display for CommitNote {
             None => f.write_str("-")?,
         }
         let clean = if self.clean { "clean" } else { "open" };
-        write!(f, ";{clean};{}", self.written_at)
+        write!(f, ";{clean};{}", self.written_at)?;
+        if self.transactional { write!(f, ";{TRANSACTIONAL}") } else { Ok(()) }
     }
 }
 
@@ -75,9 +84,10 @@ mod tests {
     #[test]
     fn a_note_reads_back_as_it_was_written() {
         for output in [None, Some(OutputPosition(0)), Some(OutputPosition(i64::MAX))] {
-            for clean in [true, false] {
-                let note =
-                    CommitNote { incarnation: u128::MAX, output, clean, written_at: Timestamp(-1) };
+            for (clean, transactional) in [(true, false), (false, false), (false, true)] {
+                let written_at = Timestamp(-1);
+                let incarnation = u128::MAX;
+                let note = CommitNote { incarnation, output, clean, written_at, transactional };
                 assert_eq!(CommitNote::parse(&note.to_string()), Some(note));
             }
         }

@@ -18,6 +18,8 @@ pub struct Options {
     pub config: PathBuf,
     /// Only check the config.
     pub check_config: bool,
+    /// Ask the brokers anew how records can be delivered.
+    pub redecide: bool,
     /// How logs look.
     pub log: Format,
 }
@@ -32,7 +34,7 @@ pub(super) fn run(options: &Options) -> Result<(), Error> {
         out::write(&config::print(&config))?;
         return Ok(());
     }
-    let control = Control::default();
+    let control = Control { redecide: options.redecide, ..Control::default() };
     signals::install(&control)?;
     let board = Arc::new(Board::new(WallClock::system().now()));
     let status = match config.status.listen {

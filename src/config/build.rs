@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::cross::transaction_needs;
 use super::kind::Value;
 use super::model::{
     CheckpointConfig, ClientProperties, Config, DedupRule, DeliveryConfig, DeliveryMode,
@@ -159,9 +160,24 @@ fn delivery(get: &Getter<'_>) -> Option<DeliveryConfig> {
         mode: match get.choice("delivery.mode")? {
             "auto" => DeliveryMode::Auto,
             "dedup" => DeliveryMode::Dedup,
+            "transactional" => DeliveryMode::Transactional,
             _ => return None,
         },
+        transactional_id_prefix: get.text("delivery.transactional_id_prefix"),
+        transaction_timeout: transaction_timeout(get)?,
+        fallback_on_timeout: get.flag("delivery.fallback_on_timeout")?,
     })
+}
+
+/// The default grows with what it has to cover.
+fn transaction_timeout(get: &Getter<'_>) -> Option<Duration> {
+    let timeout = get.span("delivery.transaction_timeout")?;
+    if get.values.was_given("delivery.transaction_timeout") {
+        return Some(timeout);
+    }
+    let (interval, delivery) =
+        (get.span("checkpoint.interval")?, get.span("sink.delivery_timeout")?);
+    Some(timeout.max(transaction_needs(interval, delivery)))
 }
 
 fn checkpoint(get: &Getter<'_>) -> Option<CheckpointConfig> {

@@ -14,6 +14,14 @@ use crate::words::Code;
 /// How far the delivery timeout has to stay below the session timeout.
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 
+/// How long a commit may take, beyond what the transaction has to wait for before it.
+const COMMIT_MARGIN: Duration = Duration::from_secs(5);
+
+/// Returns how long a transaction has to be allowed to stay open.
+pub(super) fn transaction_needs(interval: Duration, delivery: Duration) -> Duration {
+    interval.saturating_add(delivery).saturating_add(COMMIT_MARGIN)
+}
+
 /// Compares the values with each other. Where one is missing, its own fault is known already.
 pub(super) fn check(values: &Values, faults: &mut Vec<Fault>) {
     let cross = Cross { values };
@@ -26,6 +34,10 @@ pub(super) fn check(values: &Values, faults: &mut Vec<Fault>) {
     faults.extend(cross.dead_letter_topic_missing());
     faults.extend(cross.dead_letter_topic_unused());
     faults.extend(cross.dead_letter_topic_taken());
+    faults.extend(cross.transaction_over_two_clusters());
+    faults.extend(cross.transactions_unused());
+    faults.extend(cross.fallback_unused());
+    faults.extend(cross.transaction_too_short());
 }
 
 struct Cross<'a> {
@@ -55,6 +67,11 @@ impl<'a> Cross<'a> {
             Value::Span(span) => Some((span, found)),
             _ => None,
         }
+    }
+
+    fn is_set(&self, path: &str) -> Option<&'a Found> {
+        let found = self.values.get(path)?;
+        self.values.was_given(path).then_some(found)
     }
 
     fn selection(&self) -> Option<(&'a TopicSelection, &'a Found)> {
@@ -255,6 +272,81 @@ impl<'a> Cross<'a> {
                  remove it",
             )
         })
+    }
+
+    /// Offsets and records can be committed together on one cluster only.
+    fn transaction_over_two_clusters(&self) -> Option<Fault> {
+        let ("transactional", found) = self.choice("delivery.mode")? else { return None };
+        let (_, servers) = self.text("sink.bootstrap_servers")?;
+        Some(Fault::new(
+            Code::ConfigTwoClusters,
+            "delivery.mode",
+            &found.origin,
+            format!(
+                "expected source and output on one cluster for `transactional`, got \
+                 `sink.bootstrap_servers` {}",
+                servers.shown
+            ),
+            "set `delivery.mode` to `dedup`, which works between clusters, or remove \
+             `sink.bootstrap_servers`",
+        ))
+    }
+
+    fn transactions_unused(&self) -> Vec<Fault> {
+        let Some(("dedup", _)) = self.choice("delivery.mode") else { return Vec::new() };
+        let unused = [
+            "delivery.transactional_id_prefix",
+            "delivery.transaction_timeout",
+            "delivery.fallback_on_timeout",
+        ];
+        let given = unused.into_iter().filter_map(|path| Some((path, self.is_set(path)?)));
+        given
+            .map(|(path, found)| {
+                Fault::new(
+                    Code::ConfigTransactionUnused,
+                    path,
+                    &found.origin,
+                    "has no effect while `delivery.mode` is `dedup`",
+                    "remove it, or set `delivery.mode` to `auto` or `transactional`",
+                )
+            })
+            .collect()
+    }
+
+    fn fallback_unused(&self) -> Option<Fault> {
+        let ("transactional", _) = self.choice("delivery.mode")? else { return None };
+        let found = self.is_set("delivery.fallback_on_timeout")?;
+        Some(Fault::new(
+            Code::ConfigTransactionUnused,
+            "delivery.fallback_on_timeout",
+            &found.origin,
+            "has no effect while `delivery.mode` is `transactional`, which never falls back",
+            "remove it, or set `delivery.mode` to `auto`",
+        ))
+    }
+
+    /// A transaction is open for an interval, then its last records are waited for, then it is
+    /// committed.
+    fn transaction_too_short(&self) -> Option<Fault> {
+        let (mode, _) = self.choice("delivery.mode")?;
+        let found = self.is_set("delivery.transaction_timeout")?;
+        let (timeout, _) = self.span("delivery.transaction_timeout")?;
+        let (interval, interval_found) = self.span("checkpoint.interval")?;
+        let (delivery, delivery_found) = self.span("sink.delivery_timeout")?;
+        if mode == "dedup" || timeout >= transaction_needs(interval, delivery) {
+            return None;
+        }
+        Some(Fault::new(
+            Code::ConfigTransactionShort,
+            "delivery.transaction_timeout",
+            &found.origin,
+            format!(
+                "expected a time that covers `checkpoint.interval`, `sink.delivery_timeout` and \
+                 5s, got {} against {} and {}",
+                found.shown, interval_found.shown, delivery_found.shown
+            ),
+            "raise it, remove it, or lower one of the two others",
+        ))
     }
 
     fn dead_letter_topic_taken(&self) -> Option<Fault> {

@@ -187,6 +187,8 @@ pub enum DeliveryMode {
     Auto,
     /// Without transactions.
     Dedup,
+    /// In transactions, or not at all.
+    Transactional,
 }
 
 /// `[delivery]`: how records are delivered.
@@ -194,6 +196,12 @@ pub enum DeliveryMode {
 pub struct DeliveryConfig {
     /// The mode asked for.
     pub mode: DeliveryMode,
+    /// What transactional ids begin with, where it is not the group.
+    pub transactional_id_prefix: Option<String>,
+    /// How long a transaction may stay open before the brokers abort it.
+    pub transaction_timeout: Duration,
+    /// Whether `Auto` may do without transactions where the brokers do not answer in time.
+    pub fallback_on_timeout: bool,
 }
 
 /// `[checkpoint]`: when progress is made durable.
@@ -236,6 +244,11 @@ impl Config {
     /// Returns the output topic of source topic `topic`.
     pub fn output_topic(&self, topic: &str) -> String {
         self.sink.topic.replace("{topic}", topic)
+    }
+
+    /// Returns what transactional ids begin with.
+    pub fn transactional_id_prefix(&self) -> &str {
+        self.delivery.transactional_id_prefix.as_deref().unwrap_or(&self.source.group)
     }
 
     /// Returns the brokers of the output.

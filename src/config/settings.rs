@@ -284,15 +284,47 @@ pub(super) static SETTINGS: &[Setting] = &[
     },
     Setting {
         path: "delivery.mode",
-        kind: Kind::Choice { allowed: &["auto", "dedup"], later: &["transactional"] },
+        kind: Kind::Choice { allowed: &["auto", "dedup", "transactional"], later: &[] },
         fallback: Fallback::Default("\"auto\""),
-        doc: "How records are delivered. `dedup`: without transactions. `auto`: what the \
-              brokers allow; in this build always `dedup`.",
+        doc: "How records are delivered. `dedup`: without transactions. `transactional`: in \
+              transactions, or not at all. `auto`: in transactions where the brokers allow them, \
+              which is found out once and kept in the state; `run --redecide` asks anew.",
         show: Show::Whole(|c| {
             Some(quote(match c.delivery.mode {
                 DeliveryMode::Auto => "auto",
                 DeliveryMode::Dedup => "dedup",
+                DeliveryMode::Transactional => "transactional",
             }))
+        }),
+    },
+    Setting {
+        path: "delivery.transactional_id_prefix",
+        kind: Kind::Text,
+        fallback: Fallback::Nothing("\"payments-dedup\""),
+        doc: "What transactional ids begin with, where it is not the group: each source partition \
+              has the id `PREFIX-TOPIC-PARTITION`, and `auto` asks with `PREFIX-probe-…`. Every \
+              group needs a prefix of its own.",
+        show: Show::Whole(|c| c.delivery.transactional_id_prefix.as_deref().map(quote)),
+    },
+    Setting {
+        path: "delivery.transaction_timeout",
+        kind: Kind::Span { least: "1s", most: "24h" },
+        fallback: Fallback::Default("\"1m\""),
+        doc: "How long a transaction may stay open before the brokers abort it: for so long at \
+              most readers wait for an instance that died and is not started again. It has to \
+              cover `checkpoint.interval`, `sink.delivery_timeout` and 5s (the default grows \
+              with them), and to stay within the brokers' `transaction.max.timeout.ms`.",
+        show: Show::Whole(|c| transactional(c, || span(c.delivery.transaction_timeout))),
+    },
+    Setting {
+        path: "delivery.fallback_on_timeout",
+        kind: Kind::Flag,
+        fallback: Fallback::Default("false"),
+        doc: "Whether `auto` may choose `dedup` where the brokers do not say in time whether they \
+              allow transactions. Otherwise firstseen does not start then.",
+        show: Show::Whole(|c| {
+            let asked = c.delivery.mode == DeliveryMode::Auto;
+            asked.then(|| flag(c.delivery.fallback_on_timeout))
         }),
     },
     Setting {
@@ -363,6 +395,11 @@ pub(super) static SETTINGS: &[Setting] = &[
         }),
     },
 ];
+
+/// Shows a setting of transactions where there may be any: elsewhere it would be refused.
+fn transactional(config: &Config, show: impl Fn() -> String) -> Option<String> {
+    (config.delivery.mode != DeliveryMode::Dedup).then(show)
+}
 
 /// Words that other programs use, and the setting that is meant.
 const ALIASES: &[(&str, &str)] = &[

@@ -356,6 +356,21 @@ impl Core {
         Ok(offset)
     }
 
+    /// Returns the records that the output refused for good and that are not settled otherwise.
+    pub fn poisoned(&self) -> Vec<RecordOffset> {
+        self.poisoned.iter().copied().collect()
+    }
+
+    /// Takes over what another core of this partition knew to be refused for good.
+    pub fn expect_refused(&mut self, offsets: impl IntoIterator<Item = RecordOffset>) {
+        self.poisoned.extend(offsets);
+    }
+
+    /// Notes that everything confirmed so far was committed in a transaction.
+    pub fn transaction_ended(&mut self) {
+        self.output.transaction_ended();
+    }
+
     /// Returns the source offset of a delivery.
     ///
     /// # Errors

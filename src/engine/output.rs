@@ -37,11 +37,15 @@ pub(super) struct OutputTrack {
     expected: Option<OutputPosition>,
     /// What was reported without an offset since `expected` was last exact.
     unplaced: Vec<Identity>,
+    /// Whether a record of ours was written in the transaction that is open.
+    wrote: bool,
+    /// Transactions that ended since `expected` was last exact: the mark of each takes an offset.
+    marks: usize,
 }
 
 impl OutputTrack {
     pub(super) fn new(settled: Option<OutputPosition>) -> Self {
-        Self { settled, expected: None, unplaced: Vec::new() }
+        Self { settled, expected: None, unplaced: Vec::new(), wrote: false, marks: 0 }
     }
 
     pub(super) fn settled(&self) -> Option<OutputPosition> {
@@ -76,6 +80,7 @@ impl OutputTrack {
     pub(super) fn caught_up(&mut self, end: OutputPosition) {
         self.expected = Some(end);
         self.unplaced.clear();
+        (self.wrote, self.marks) = (false, 0);
     }
 
     /// Takes the output offset of a report of ours; returns the hole before it, if there is one.
@@ -84,6 +89,7 @@ impl OutputTrack {
         offset: Option<RecordOffset>,
         identity: Identity,
     ) -> Option<Hole> {
+        self.wrote = true;
         let Some(offset) = offset else {
             self.unplaced.push(identity);
             return None;
@@ -93,6 +99,11 @@ impl OutputTrack {
         // A report below what is expected belongs to a retry that the broker placed earlier.
         self.expected = self.expected.max(Some(offset.next_output()));
         hole
+    }
+
+    /// Notes that a transaction with the records reported so far was committed.
+    pub(super) fn transaction_ended(&mut self) {
+        self.marks += usize::from(std::mem::take(&mut self.wrote));
     }
 
     /// Returns what lies between our last report and `end`, if anything does: nobody else may
@@ -105,7 +116,9 @@ impl OutputTrack {
 
     fn hole_up_to(&mut self, from: OutputPosition, to: OutputPosition) -> Option<Hole> {
         let ours = std::mem::take(&mut self.unplaced);
-        let accounted = from.0.saturating_add(i64::try_from(ours.len()).unwrap_or(i64::MAX));
+        let marks = if to > from { std::mem::take(&mut self.marks) } else { 0 };
+        let known = i64::try_from(ours.len() + marks).unwrap_or(i64::MAX);
+        let accounted = from.0.saturating_add(known);
         (to.0 > accounted).then_some(Hole { from, to, ours })
     }
 }
@@ -158,6 +171,21 @@ mod tests {
         let hole = Hole { from: OutputPosition(5), to: OutputPosition(6), ours: Vec::new() };
         assert_eq!(track.quiet_hole(OutputPosition(6)), Some(hole));
         assert_eq!(track.report(at(6), KEY), None);
+    }
+
+    #[test]
+    fn the_mark_of_a_transaction_is_no_hole_and_hides_none() {
+        let mut track = OutputTrack::new(None);
+        track.caught_up(OutputPosition(10));
+        track.transaction_ended();
+        assert_eq!(track.report(at(10), KEY), None, "a transaction of offsets leaves no mark");
+        track.transaction_ended();
+        assert_eq!(track.quiet_hole(OutputPosition(11)), None, "the mark is not there yet");
+        assert_eq!(track.quiet_hole(OutputPosition(12)), None);
+        assert_eq!(track.report(at(12), KEY), None);
+        track.transaction_ended();
+        let hole = Hole { from: OutputPosition(13), to: OutputPosition(15), ours: Vec::new() };
+        assert_eq!(track.report(at(15), KEY), Some(hole), "one is the mark, the other is not");
     }
 
     #[test]

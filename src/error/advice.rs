@@ -25,6 +25,13 @@ pub fn advice(code: Code) -> &'static str {
         Code::ConfigInsecure => {
             "Use `sasl_ssl`, or set `kafka.allow_insecure = true` on a network you trust."
         }
+        Code::ConfigTwoClusters => {
+            "Set `delivery.mode` to `dedup`, which works between clusters, or keep both topics on one."
+        }
+        Code::ConfigTransactionUnused => "Remove the setting, or choose another `delivery.mode`.",
+        Code::ConfigTransactionShort => {
+            "Raise `delivery.transaction_timeout`, or lower what it has to cover."
+        }
         Code::BrokerUnreachable => {
             "Check `kafka.bootstrap_servers`, name resolution and firewalls."
         }
@@ -95,6 +102,22 @@ pub fn advice(code: Code) -> &'static str {
             "Nothing is lost: the records in flight are read again after the restart."
         }
         Code::InstanceFenced => "Give each running instance its own `source.instance_id`.",
+        Code::TransactionsRefused => {
+            "Grant the transactional ids, or use dedup delivery; where `auto` had chosen \
+             transactions, start once with `--redecide`."
+        }
+        Code::TransactionFenced => {
+            "Find the other program with the same group or `delivery.transactional_id_prefix`."
+        }
+        Code::TransactionTimeout => {
+            "Lower `delivery.transaction_timeout`, or raise `transaction.max.timeout.ms`."
+        }
+        Code::TransactionsUnanswered => {
+            "Start again when the coordinator answers, or allow `delivery.fallback_on_timeout`."
+        }
+        Code::TransactionFailed => {
+            "Check the transaction coordinator. Nothing of the transaction counts; it is made again."
+        }
         Code::Internal => "Report it as a bug, with the line and the log before it.",
         Code::LedgerFaults => "Keep both topics and the log, and report it as a bug.",
         Code::CommandFailed => "Mend what the line names, and run the command again.",

@@ -17,7 +17,7 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
 use super::error::{Cause, Class, Error, class};
-use super::ffi::{Event, EventKind, Queue};
+use super::ffi::{Event, EventKind, Queue, Requests};
 use crate::config::{ClientProperties, Config};
 
 /// How a cluster is reached: addresses and pass-through properties.
@@ -160,7 +160,10 @@ impl Consuming {
     }
 }
 
-impl Handle<Client<Context>> {
+/// A producer, shared with the thread that ends its transactions.
+pub(super) type Producing = Handle<Arc<Client<Context>>>;
+
+impl Producing {
     pub(super) fn context(&self) -> &Arc<Context> {
         self.client.context()
     }
@@ -186,6 +189,9 @@ pub(super) fn no_queue() -> Error {
 #[derive(Debug, Default)]
 pub(super) struct Context {
     heard: Mutex<Heard>,
+    /// What a transactional producer has sent. The client counts here while it lives, and it goes
+    /// before its context.
+    pub(super) requests: Arc<Requests>,
     lines: Mutex<HashMap<String, Lines>>,
 }
 
@@ -237,7 +243,7 @@ impl Context {
     }
 
     /// Whether waiting longer will not help.
-    fn hopeless(&self) -> bool {
+    pub(super) fn hopeless(&self) -> bool {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.tls.is_some() || heard.login.is_some()
     }

@@ -74,6 +74,64 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
+    /// The brokers have no transactions for us.
+    #[error("the brokers at `{servers}` do not allow transactions with id `{id}`")]
+    TransactionsRefused {
+        /// The configured addresses.
+        servers: String,
+        /// The transactional id.
+        id: String,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
+    /// The transaction timeout is more than the brokers allow.
+    #[error(
+        "the brokers at `{servers}` do not take `delivery.transaction_timeout` of {}, which is \
+         over their `transaction.max.timeout.ms`",
+        humantime::format_duration(*timeout)
+    )]
+    TransactionTimeout {
+        /// The configured addresses.
+        servers: String,
+        /// What was asked for.
+        timeout: Duration,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
+    /// Whether there are transactions could not be found out.
+    #[error(
+        "failed to find out within {} whether the brokers at `{servers}` allow transactions",
+        rounded(*waited)
+    )]
+    TransactionsUnanswered {
+        /// The configured addresses.
+        servers: String,
+        /// For how long.
+        waited: Duration,
+        /// The client's last words.
+        #[source]
+        cause: Cause,
+    },
+    /// Another producer took this transactional id.
+    #[error("another producer uses the transactional id `{id}`")]
+    TransactionFenced {
+        /// The transactional id.
+        id: String,
+        /// The broker's words.
+        #[source]
+        cause: Cause,
+    },
+    /// A transaction was not committed, or not known to be.
+    #[error("failed to commit the transaction of `{id}`")]
+    Transaction {
+        /// The transactional id.
+        id: String,
+        /// The client's words.
+        #[source]
+        cause: Cause,
+    },
     /// A topic is not there.
     #[error("topic `{topic}` does not exist")]
     TopicMissing {
@@ -248,6 +306,11 @@ impl Coded for Error {
             Self::BrokerAuthorization { .. } | Self::IdempotenceRefused { .. } => {
                 Code::BrokerAuthorization
             }
+            Self::TransactionsRefused { .. } => Code::TransactionsRefused,
+            Self::TransactionTimeout { .. } => Code::TransactionTimeout,
+            Self::TransactionsUnanswered { .. } => Code::TransactionsUnanswered,
+            Self::TransactionFenced { .. } => Code::TransactionFenced,
+            Self::Transaction { .. } => Code::TransactionFailed,
             Self::TopicMissing { .. } => Code::TopicMissing,
             Self::PartitionMissing { .. } => Code::PartitionCount,
             Self::OffsetOutOfRange { .. } => Code::OffsetOutOfRange,
@@ -286,6 +349,28 @@ impl Coded for Error {
             Self::IdempotenceRefused { .. } => {
                 "grant this user IdempotentWrite on the cluster, or Write on the output topic on \
                  brokers since 2.8"
+            }
+            Self::TransactionsRefused { .. } => {
+                "allow Write and Describe on the transactional ids that begin with \
+                 `delivery.transactional_id_prefix` (by default the group), or set `delivery.mode` \
+                 to `dedup`; where `auto` chose transactions before, start once with `--redecide`"
+            }
+            Self::TransactionTimeout { .. } => {
+                "lower `delivery.transaction_timeout`, or raise `transaction.max.timeout.ms` of the \
+                 brokers"
+            }
+            Self::TransactionsUnanswered { .. } => {
+                "start again when the transaction coordinator answers; to have delivery without \
+                 transactions meanwhile, set `delivery.fallback_on_timeout` or `delivery.mode = \
+                 \"dedup\"`"
+            }
+            Self::TransactionFenced { .. } => {
+                "give each group its own `delivery.transactional_id_prefix`, and find out what else \
+                 uses this one"
+            }
+            Self::Transaction { .. } => {
+                "check the transaction coordinator; nothing of the transaction counts, and it is \
+                 made again"
             }
             Self::TopicMissing { topic } => {
                 return format!("create topic `{topic}`, or correct its name in the config");
@@ -446,6 +531,11 @@ pub(super) fn class(code: K) -> Class {
 }
 
 impl Error {
+    /// What a transaction is given up with whose partition has to go back.
+    pub(crate) fn going_back() -> Self {
+        Self::Delivery(Cause::text("its partition goes back to what is committed"))
+    }
+
     /// What records are left with whose partition was given up before the broker answered.
     pub(crate) fn given_up() -> Self {
         Self::Delivery(Cause::text("their partition was left before the broker answered"))
@@ -459,6 +549,10 @@ impl Cause {
 
     pub(super) fn of(code: K) -> Self {
         Self { code: Some(code), text: code.to_string() }
+    }
+
+    pub(super) fn code(&self) -> Option<K> {
+        self.code
     }
 
     /// Returns a cause that has no error code, only words.

@@ -11,6 +11,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rdkafka::client::NativeClient;
@@ -419,6 +421,182 @@ pub(super) fn purge(client: &NativeClient) {
             sys::RD_KAFKA_PURGE_F_QUEUE | sys::RD_KAFKA_PURGE_F_INFLIGHT,
         )
     };
+}
+
+/// How often requests were sent whose copy does harm when it arrives in a later transaction.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    ends: AtomicU64,
+    offsets: AtomicU64,
+}
+
+impl Requests {
+    const END_TXN: i16 = 26;
+    const TXN_OFFSET_COMMIT: i16 = 28;
+
+    /// Returns how many were sent so far: ends of transactions, and offsets.
+    pub(super) fn sent(&self) -> (u64, u64) {
+        (self.ends.load(Ordering::Acquire), self.offsets.load(Ordering::Acquire))
+    }
+}
+
+/// Has the client count its requests. They must live as long as the client: its context keeps
+/// them.
+pub(super) fn count_requests(config: &NativeClientConfig, requests: &Arc<Requests>) {
+    let counts = Arc::as_ptr(requests).cast_mut().cast();
+    // SAFETY: the config is alive and not yet used; the counts outlive the client.
+    let _result: sys::rd_kafka_resp_err_t = unsafe {
+        sys::rd_kafka_conf_interceptor_add_on_new(config.ptr(), COUNTER, Some(on_new), counts)
+    };
+}
+
+const COUNTER: *const c_char = c"firstseen".as_ptr();
+
+unsafe extern "C" fn on_new(
+    client: *mut sys::rd_kafka_t,
+    _config: *const sys::rd_kafka_conf_t,
+    counts: *mut c_void,
+    _text: *mut c_char,
+    _size: usize,
+) -> sys::rd_kafka_resp_err_t {
+    // SAFETY: called by the client while it is made, the only time when this may be asked for.
+    unsafe { sys::rd_kafka_interceptor_add_on_request_sent(client, COUNTER, Some(on_sent), counts) }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the client's own signature")]
+unsafe extern "C" fn on_sent(
+    _client: *mut sys::rd_kafka_t,
+    _socket: c_int,
+    _broker: *const c_char,
+    _broker_id: i32,
+    api: i16,
+    _version: i16,
+    _correlation: i32,
+    _size: usize,
+    counts: *mut c_void,
+) -> sys::rd_kafka_resp_err_t {
+    // SAFETY: what `count_requests` was given.
+    let counts = unsafe { &*counts.cast::<Requests>() };
+    match api {
+        Requests::END_TXN => counts.ends.fetch_add(1, Ordering::AcqRel),
+        Requests::TXN_OFFSET_COMMIT => counts.offsets.fetch_add(1, Ordering::AcqRel),
+        _ => 0,
+    };
+    NO_ERROR
+}
+
+/// What a transactional call says when it fails.
+#[derive(Clone, Debug)]
+pub(super) struct TransactionError {
+    pub(super) code: RDKafkaErrorCode,
+    pub(super) text: String,
+    /// The same call may be made again, and goes on where it stopped.
+    pub(super) retriable: bool,
+}
+
+/// Takes an error that is ours to destroy; null is none.
+fn outcome(error: *mut sys::rd_kafka_error_t) -> Result<(), TransactionError> {
+    let Some(error) = NonNull::new(error) else { return Ok(()) };
+    // SAFETY: the error is ours: read, then destroyed once.
+    let error = unsafe {
+        let raw = error.as_ptr();
+        let read = TransactionError {
+            code: sys::rd_kafka_error_code(raw).into(),
+            text: text(sys::rd_kafka_error_string(raw)),
+            retriable: sys::rd_kafka_error_is_retriable(raw) != 0,
+        };
+        sys::rd_kafka_error_destroy(raw);
+        read
+    };
+    Err(error)
+}
+
+/// Gets the producer's id from the coordinator, which ends whatever an earlier one left open.
+pub(super) fn init_transactions(
+    client: &NativeClient,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_init_transactions(client.ptr(), millis(timeout)) })
+}
+
+/// Begins a transaction; asks no broker.
+pub(super) fn begin_transaction(client: &NativeClient) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_begin_transaction(client.ptr()) })
+}
+
+/// Adds offsets to the transaction, as this member of the group.
+pub(super) fn send_offsets(
+    client: &NativeClient,
+    offsets: &TopicPartitionList,
+    member: &Member,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: client, list and member live through the call, which copies what it keeps.
+    outcome(unsafe {
+        sys::rd_kafka_send_offsets_to_transaction(
+            client.ptr(),
+            offsets.ptr(),
+            member.0.as_ptr(),
+            millis(timeout),
+        )
+    })
+}
+
+/// Commits the transaction and waits for the answer.
+pub(super) fn commit_transaction(
+    client: &NativeClient,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_commit_transaction(client.ptr(), millis(timeout)) })
+}
+
+/// Aborts the transaction and waits for the answer.
+pub(super) fn abort_transaction(
+    client: &NativeClient,
+    timeout: Duration,
+) -> Result<(), TransactionError> {
+    // SAFETY: the client is alive.
+    outcome(unsafe { sys::rd_kafka_abort_transaction(client.ptr(), millis(timeout)) })
+}
+
+/// Sends what waits for more to come, and waits until all of it is reported and the reports are
+/// taken. Takes no report itself: those are events.
+pub(super) fn flush(client: &NativeClient, timeout: Duration) {
+    // SAFETY: the client is alive. Running out of time is no failure: reports tell the outcome.
+    let _result: sys::rd_kafka_resp_err_t =
+        unsafe { sys::rd_kafka_flush(client.ptr(), millis(timeout)) };
+}
+
+/// Who we are in a consumer group, at one moment.
+#[derive(Debug)]
+pub(super) struct Member(NonNull<sys::rd_kafka_consumer_group_metadata_t>);
+
+// SAFETY: plain memory with one owner.
+unsafe impl Send for Member {}
+
+impl Member {
+    /// The membership of a consumer; `None` where it has no group.
+    pub(super) fn of(consumer: &NativeClient) -> Option<Self> {
+        // SAFETY: the client is alive; the copy is ours.
+        NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata(consumer.ptr()) }).map(Self)
+    }
+
+    /// Somebody who is no member of `group`.
+    pub(super) fn outside(group: &str) -> Option<Self> {
+        let group = CString::new(group).ok()?;
+        // SAFETY: the name is copied.
+        NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata_new(group.as_ptr()) }).map(Self)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // SAFETY: the one owner destroys it once.
+        unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.0.as_ptr()) }
+    }
 }
 
 /// Returns how many records, reports and other events the producer holds.

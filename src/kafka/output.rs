@@ -11,8 +11,9 @@ use super::client::{Consuming, Reach, list};
 use super::error::{Cause, Class, Error, class};
 use super::ffi::{self, EventKind};
 use super::record::SourceRecord;
+use super::source::Committed;
 use crate::config::Config;
-use crate::words::{OutputPosition, RecordOffset, SourcePartition, Timestamp};
+use crate::words::{OutputPosition, RecordOffset, ResumeOffset, SourcePartition, Timestamp};
 
 /// Reads partitions it is told to. Owned by one thread.
 pub struct OutputReader {
@@ -100,6 +101,34 @@ impl OutputReader {
             })
             .map_err(|error| about_topic(error, topic, partition))?;
         Ok((OutputPosition(low), OutputPosition(high)))
+    }
+
+    /// Asks the group for the offset it has committed for a source partition.
+    ///
+    /// While a transaction with an offset of it is open, there is no answer.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] where none comes in time, or another connection error.
+    pub fn committed(&self, partition: &SourcePartition) -> Result<Option<Committed>, Error> {
+        let wanted = list([(&*partition.topic, partition.partition, Offset::Invalid)])?;
+        let client = &self.reader.client;
+        let found = self.reader.ask("read committed offsets", self.timeout, |slice| {
+            client.committed_offsets(wanted.clone(), slice)
+        })?;
+        let Some(entry) = ffi::list_entries(&found).into_iter().next() else { return Ok(None) };
+        if let Some(code) = entry.error {
+            let cause = Cause::of(code);
+            let (servers, waited) = (&self.reader.servers, self.timeout);
+            return Err(self.reader.context().explain(
+                "read committed offsets",
+                servers,
+                waited,
+                cause,
+            ));
+        }
+        let metadata = String::from_utf8(entry.metadata).ok().filter(|text| !text.is_empty());
+        Ok((entry.offset >= 0)
+            .then_some(Committed { offset: ResumeOffset(entry.offset), metadata }))
     }
 
     /// Asks where the first record at or after `time` lies.

@@ -69,6 +69,11 @@ impl SourceRecord<'_> {
         len(self.key()) + len(self.value()) + headers
     }
 
+    /// Keeps the record beyond the poll it came from. It must not outlive the consumer.
+    pub(crate) fn keep(self) -> SourceRecord<'static> {
+        SourceRecord::new(self.message)
+    }
+
     pub(super) fn message(&self) -> &ffi::Message {
         &self.message
     }

@@ -7,13 +7,14 @@
 //!   reported: records behind a failed one may be written.
 //! - A report of failure is no proof of absence: see [`Written`].
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::client::Client;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaType};
 
-use super::client::{Context, Handle, Reach, no_queue, setting};
+use super::client::{Context, Handle, Producing, Reach, no_queue, setting};
 use super::error::{Cause, Class, Error, class};
 use super::ffi::{self, Delivery, EventKind, Outgoing, Queue, Topic};
 use super::record::{NO_TIMESTAMP, SourceRecord};
@@ -24,8 +25,10 @@ use crate::words::RecordOffset;
 pub struct Sink {
     /// Before the producer, since they must be dropped first.
     topics: Vec<Resolved>,
-    producer: Handle<Client<Context>>,
+    pub(super) producer: Producing,
     config: ClientConfig,
+    pub(super) writes: Writes,
+    limits: RecordLimits,
     limit: usize,
     epoch: u32,
     /// Records taken by this producer and not reported.
@@ -44,6 +47,33 @@ struct Resolved {
 /// An output topic, resolved once. Stays good over [`Sink::replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target(usize);
+
+/// How the producer writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// A retry by the client is not written twice, and order is kept.
+    Idempotent,
+    /// For brokers that refuse the above: one request at a time keeps the order, and what a retry
+    /// writes twice is found by reading back.
+    Plain,
+    /// In transactions under this id, each of which ends within this time or is ended by the
+    /// brokers.
+    Transactional {
+        /// The transactional id.
+        id: String,
+        /// The brokers' limit on one transaction.
+        timeout: Duration,
+    },
+}
+
+/// What topics take: no batch may exceed the one, and no record the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecordLimits {
+    /// The smallest `max.message.bytes` of all topics to be written, where known.
+    pub smallest: Option<u64>,
+    /// The largest.
+    pub largest: Option<u64>,
+}
 
 /// Why [`Sink::send`] did not take a record.
 #[derive(Debug)]
@@ -111,7 +141,7 @@ pub enum FailureKind {
 }
 
 impl Sink {
-    /// Makes the producer. Does not wait for a broker.
+    /// Makes an idempotent producer. Does not wait for a broker.
     ///
     /// Takes the smallest and the largest `max.message.bytes` of all topics to be written, where
     /// known: no batch may exceed the one, and no record the other.
@@ -123,18 +153,27 @@ impl Sink {
         smallest: Option<u64>,
         largest: Option<u64>,
     ) -> Result<Self, Error> {
+        Self::connect_as(config, RecordLimits { smallest, largest }, &Writes::Idempotent)
+    }
+
+    /// Makes a producer of any kind. Does not wait for a broker.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where the client refuses a property.
+    pub fn connect_as(
+        config: &Config,
+        limits: RecordLimits,
+        writes: &Writes,
+    ) -> Result<Self, Error> {
         let reach = Reach::output(config);
-        let limit = |bytes: Option<u64>| {
-            bytes.map_or(DEFAULT_LIMIT, |bytes| {
-                usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1_000, 1_000_000_000)
-            })
-        };
-        let (config, limit) = settings(config, &reach, limit(smallest), limit(largest));
+        let (config, limit) = settings(config, &reach, limits, writes);
         let producer = producer(&config, &reach.servers)?;
         Ok(Self {
             topics: Vec::new(),
             producer,
             config,
+            writes: writes.clone(),
+            limits,
             limit,
             epoch: 0,
             unreported: 0,
@@ -271,6 +310,18 @@ impl Sink {
         Ok(())
     }
 
+    /// Throws the producer away as [`Sink::replace`] does; the new one is of this kind.
+    ///
+    /// # Errors
+    /// As [`Sink::replace`].
+    pub fn replace_by(&mut self, config: &Config, writes: &Writes) -> Result<(), Error> {
+        let reach = Reach::output(config);
+        let limits = self.limits;
+        self.config = settings(config, &reach, limits, writes).0;
+        self.writes = writes.clone();
+        self.replace()
+    }
+
     /// Waits until nothing is in flight, or until `deadline`. Returns whether nothing is.
     ///
     /// That is no confirmation: only reports are.
@@ -287,7 +338,7 @@ impl Sink {
     }
 
     /// Fails all that is held, and collects the reports.
-    fn purge(&mut self) {
+    pub(super) fn purge(&mut self) {
         const LIMIT: Duration = Duration::from_secs(5);
         ffi::purge(self.producer.client.native_client());
         let mut reports = Vec::new();
@@ -308,7 +359,7 @@ impl Sink {
             },
             Some(code) => Outcome::Failed {
                 written: if delivery.never_written { Written::No } else { Written::Maybe },
-                kind: kind(code),
+                kind: fault(code),
                 error: self.delivery_error(code),
             },
         };
@@ -316,7 +367,7 @@ impl Sink {
     }
 
     fn delivery_error(&self, code: RDKafkaErrorCode) -> Error {
-        match kind(code) {
+        match fault(code) {
             FailureKind::Fatal => {
                 self.fatal().unwrap_or_else(|| self.failed_for_good(Cause::of(code)))
             }
@@ -332,6 +383,10 @@ impl Sink {
     }
 
     fn fatal_error(&self, code: RDKafkaErrorCode, text: String) -> Error {
+        if matches!(self.writes, Writes::Transactional { .. }) {
+            let failed = ffi::TransactionError { code, text, retriable: false };
+            return self.explain(failed, Duration::ZERO);
+        }
         let cause = Cause::new(code, text);
         match class(code) {
             // Both come only when the producer asks for its id.
@@ -398,7 +453,7 @@ impl std::fmt::Debug for Sink {
 }
 
 /// Whose fault a failed delivery is.
-fn kind(code: RDKafkaErrorCode) -> FailureKind {
+fn fault(code: RDKafkaErrorCode) -> FailureKind {
     match class(code) {
         Class::Record | Class::Corrupt | Class::Codec => FailureKind::Record,
         Class::TopicMissing | Class::PartitionMissing | Class::TopicAuthorization => {
@@ -428,13 +483,17 @@ fn corrupt(record: &SourceRecord<'_>, code: RDKafkaErrorCode) -> Refused {
     })
 }
 
-fn producer(config: &ClientConfig, servers: &str) -> Result<Handle<Client<Context>>, Error> {
+pub(super) fn producer(config: &ClientConfig, servers: &str) -> Result<Producing, Error> {
     let native = config.create_native_config().map_err(setting)?;
     ffi::enable_producer_events(&native);
-    let client = Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, Context::default())
-        .map_err(setting)?;
+    let context = Context::default();
+    if config.get("transactional.id").is_some() {
+        ffi::count_requests(&native, &context.requests);
+    }
+    let client =
+        Client::new(config, native, RDKafkaType::RD_KAFKA_PRODUCER, context).map_err(setting)?;
     let queue = Queue::main(client.native_client()).ok_or_else(no_queue)?;
-    Ok(Handle { queue, client, servers: servers.to_owned() })
+    Ok(Handle { queue, client: Arc::new(client), servers: servers.to_owned() })
 }
 
 /// What a broker takes unless its topic says otherwise, less than the client's own default.
@@ -443,9 +502,15 @@ const DEFAULT_LIMIT: usize = 1_048_588;
 fn settings(
     config: &Config,
     reach: &Reach,
-    smallest: usize,
-    largest: usize,
+    limits: RecordLimits,
+    writes: &Writes,
 ) -> (ClientConfig, usize) {
+    let limit = |bytes: Option<u64>| {
+        bytes.map_or(DEFAULT_LIMIT, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1_000, 1_000_000_000)
+        })
+    };
+    let (smallest, largest) = (limit(limits.smallest), limit(limits.largest));
     // A compressed record may fit although its plain bytes do not; then the broker decides, and
     // a batch below keeps it from taking others with it.
     let plain = ["compression.type", "compression.codec"]
@@ -458,16 +523,13 @@ fn settings(
     let record_limit = if plain { record_limit } else { usize::MAX };
     let timeout = config.sink.delivery_timeout.as_millis().to_string();
     let kilobytes = (config.sink.in_flight_max_bytes / 1024).clamp(1, 2_097_151).to_string();
-    let defaults = [
+    let mut defaults = vec![
         // Lets records gather into batches; a fraction of the latency anybody notices.
         ("linger.ms", "5"),
         ("batch.num.messages", "10000"),
     ];
-    let owned = [
-        // A retry by the client is not written twice, and order is kept.
-        ("enable.idempotence", "true"),
+    let mut owned = vec![
         ("acks", "all"),
-        ("max.in.flight.requests.per.connection", "5"),
         // Must end before the group can give our partitions away.
         ("message.timeout.ms", timeout.as_str()),
         ("batch.size", batch.as_str()),
@@ -476,5 +538,27 @@ fn settings(
         ("queue.buffering.max.kbytes", kilobytes.as_str()),
         ("queue.buffering.max.messages", "1000000"),
     ];
-    (reach.config(&defaults, &owned), record_limit)
+    let (requests, idempotent) = match writes {
+        Writes::Plain => ("1", "false"),
+        _ => ("5", "true"),
+    };
+    owned.push(("max.in.flight.requests.per.connection", requests));
+    owned.push(("enable.idempotence", idempotent));
+    let mut texts = (String::new(), String::new());
+    if let Writes::Transactional { id, timeout } = writes {
+        texts = (timeout.as_millis().to_string(), socket_timeout(*timeout).as_millis().to_string());
+        owned.push(("transactional.id", id));
+        owned.push(("transaction.timeout.ms", texts.0.as_str()));
+        defaults.push(("socket.timeout.ms", texts.1.as_str()));
+    }
+    let config = reach.config(&defaults, &owned);
+    drop(texts);
+    (config, record_limit)
+}
+
+/// How long one request of a transactional producer may take: the client wants it below the
+/// transaction's own limit.
+pub(super) fn socket_timeout(transaction: Duration) -> Duration {
+    const MOST: Duration = Duration::from_secs(20);
+    transaction.saturating_sub(Duration::from_millis(100)).min(MOST)
 }

@@ -102,6 +102,10 @@ pub struct Committed {
     pub metadata: Option<String>,
 }
 
+/// Who we are in the group at one moment, for offsets that travel in a transaction.
+#[derive(Debug)]
+pub struct GroupMember(pub(super) ffi::Member);
+
 /// How a close went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
@@ -318,6 +322,18 @@ impl Source {
             Some(event) => self.commit_outcome(&event),
             None => Err(self.commit_failed(Cause::of(RDKafkaErrorCode::OperationTimedOut))),
         }
+    }
+
+    /// Returns who we are in the group now.
+    ///
+    /// # Errors
+    /// [`Error::Client`] where the client does not tell.
+    pub fn member(&self) -> Result<GroupMember, Error> {
+        let native = self.consumer()?.client.client().native_client();
+        ffi::Member::of(native).map(GroupMember).ok_or_else(|| Error::Client {
+            task: "tell who we are in the group",
+            cause: Cause::text("the client does not say"),
+        })
     }
 
     /// Asks the group for committed offsets, in the order of `partitions`.
@@ -734,7 +750,7 @@ fn topic_of(place: Option<(String, i32, i64)>, cause: &Cause) -> String {
         .unwrap_or_else(|| cause.to_string().split(": ").nth(1).unwrap_or("(unknown)").to_owned())
 }
 
-fn with_metadata(
+pub(super) fn with_metadata(
     offsets: &[(SourcePartition, ResumeOffset, String)],
 ) -> Result<rdkafka::TopicPartitionList, Error> {
     let places = offsets.iter().map(|(p, at, _)| (&*p.topic, p.partition, Offset::Offset(at.0)));

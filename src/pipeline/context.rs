@@ -7,6 +7,8 @@ use crate::config::Config;
 use crate::seen::StateDir;
 use crate::words::{Board, WallClock};
 
+use super::mode::Delivery;
+
 /// Asks a running pipeline to do something, from a signal handler or a test.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
@@ -14,6 +16,8 @@ pub struct Control {
     pub stop: Arc<AtomicBool>,
     /// Set to ask for a checkpoint now; taken back when it is begun.
     pub checkpoint: Arc<AtomicBool>,
+    /// Whether to ask the brokers anew how records can be delivered, whatever they said before.
+    pub redecide: bool,
 }
 
 impl Control {
@@ -36,4 +40,5 @@ pub(super) struct Context {
     pub(super) incarnation: u128,
     pub(super) board: Arc<Board>,
     pub(super) control: Control,
+    pub(super) delivery: Delivery,
 }

@@ -219,6 +219,23 @@ pub enum Error {
     Broken(#[from] engine::Broken),
 }
 
+impl Error {
+    /// Whether a partition that was left with this is in good hands: its next owner finds out what
+    /// became of it, and goes on from there.
+    pub(super) fn is_for_the_successor(&self) -> bool {
+        matches!(
+            self,
+            Self::DrainTimeout { .. }
+                | Self::Kafka(
+                    kafka::Error::Transaction { .. }
+                        | kafka::Error::TransactionFenced { .. }
+                        | kafka::Error::Delivery(_)
+                        | kafka::Error::ProducerFatal { .. }
+                )
+        )
+    }
+}
+
 impl Coded for Error {
     fn code(&self) -> Code {
         match self {

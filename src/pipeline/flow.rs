@@ -7,7 +7,7 @@ use crate::checkpoint::StoreThread;
 use crate::config::OnUndeliverable;
 use crate::engine::{IN_FLIGHT_MAX_RECORDS, Incoming, Sequence, Verdict};
 use crate::kafka::{self, FailureKind, Outcome, Refused, Report, Sink, SourceRecord, Target};
-use crate::words::{Failure, RecordOffset, Timestamp};
+use crate::words::{Aborted, Failure, RecordOffset, Timestamp};
 
 use super::Error;
 use super::context::Context;
@@ -16,6 +16,7 @@ use super::lane::{Lane, Lanes, Phase};
 use super::lease::Lease;
 use super::taking::Taker;
 use super::token::Token;
+use super::transact::{Writer, aborted};
 use super::watch::Watch;
 
 /// How many reports are taken at a time.
@@ -33,6 +34,8 @@ pub(super) struct Flow {
     pub(super) lease: Lease,
     /// An uncertain delivery: the producer must be thrown away and everything caught up.
     pub(super) trouble: Option<Error>,
+    /// Why a transaction of a lane that was being left is not committed.
+    pub(super) left_undone: Option<Error>,
     /// A record had to wait for room, so everything else should be looked at again.
     pub(super) waited: bool,
     reports: Vec<Report>,
@@ -55,6 +58,7 @@ impl Flow {
             taker: Taker::new(),
             lease,
             trouble: None,
+            left_undone: None,
             waited: false,
             reports: Vec::with_capacity(REPORTS),
         })
@@ -65,17 +69,21 @@ impl Flow {
     /// Handles one record of the source.
     pub(super) fn record(
         &mut self,
-        record: &SourceRecord<'_>,
+        record: SourceRecord<'_>,
         arrival: Timestamp,
     ) -> Result<(), Error> {
         let Some(lane) = self.lanes.of(record.topic(), record.partition()) else { return Ok(()) };
         if !lane.is_running() {
             return Ok(());
         }
-        let kind = lane.keys.classify(record);
-        let Some((sequence, dead)) = judge(lane, record, kind, arrival)? else { return Ok(()) };
+        if let Some(writer) = lane.writer.as_mut().filter(|writer| !writer.is_open()) {
+            writer.hold(record.keep(), arrival);
+            return Ok(());
+        }
+        let kind = lane.keys.classify(&record);
+        let Some((sequence, dead)) = judge(lane, &record, kind, arrival)? else { return Ok(()) };
         let (slot, life) = (lane.slot, lane.life);
-        self.deliver(record, Token { slot, life, sequence }, dead)
+        self.deliver(&record, Token { slot, life, sequence }, dead)
     }
 
     /// Hands a record to the client; waits while it has no room.
@@ -92,7 +100,16 @@ impl Flow {
                 Some(target) => (target, 0),
                 None => (lane.route.target, record.partition()),
             };
-            match self.sink.send(record, target, partition, token.pack()) {
+            let sent = match &mut lane.writer {
+                Some(writer) => {
+                    if !writer.has_begun() {
+                        lane.board.transaction_begun();
+                    }
+                    writer.send(record, dead, token.pack())
+                }
+                None => self.sink.send(record, target, partition, token.pack()),
+            };
+            match sent {
                 Ok(()) => {
                     lane.outstanding += 1;
                     lane.sent += 1;
@@ -100,7 +117,7 @@ impl Flow {
                 }
                 Err(Refused::Full) => {
                     self.waited = true;
-                    if !self.lease.holds(Instant::now()) {
+                    if lane.writer.is_none() && !self.lease.holds(Instant::now()) {
                         // It ran out while there was no room: the partition may not be ours now.
                         lane.phase = Phase::Rewinding;
                         return Ok(());
@@ -109,6 +126,10 @@ impl Flow {
                 }
                 Err(Refused::Fatal(error)) => {
                     self.context.board.count_failure(Failure::ProducerFatal);
+                    if let Some(writer) = &lane.writer {
+                        let why = aborted_by(writer, &error);
+                        return self.undo(token.slot, why, error);
+                    }
                     self.trouble = Some(error.into());
                 }
                 Err(Refused::Record(error)) => {
@@ -130,7 +151,9 @@ impl Flow {
             }
             if self.context.control.stopping() && self.trouble.is_none() {
                 // Not sent, so not settled: it is read again at the next start.
-                if self.sink.in_flight() > 0 {
+                let lane = self.lanes.of_token(token);
+                let writer = lane.and_then(|lane| lane.writer.as_ref());
+                if writer.map_or(&self.sink, |writer| &writer.sink).in_flight() > 0 {
                     continue;
                 }
                 return Ok(());
@@ -143,9 +166,11 @@ impl Flow {
     pub(super) fn has_room(&self) -> bool {
         let most = self.context.config.sink.in_flight_max_bytes;
         let mut bytes = 0;
-        for core in self.lanes.iter().filter_map(|lane| lane.core.as_ref()) {
-            bytes += core.in_flight_bytes();
-            if core.in_flight() >= IN_FLIGHT_MAX_RECORDS {
+        for lane in self.lanes.iter() {
+            let (held, held_bytes) = lane.writer.as_ref().map_or((0, 0), |writer| writer.held());
+            let Some(core) = &lane.core else { continue };
+            bytes += core.in_flight_bytes() + held_bytes;
+            if core.in_flight() + held >= IN_FLIGHT_MAX_RECORDS {
                 return false;
             }
         }
@@ -157,7 +182,7 @@ impl Flow {
     /// Takes in delivery reports, waiting up to `wait` for the first.
     pub(super) fn serve_reports(&mut self, wait: Duration) -> Result<(), Error> {
         let mut reports = std::mem::take(&mut self.reports);
-        self.sink.reports(REPORTS, wait, &mut reports);
+        self.take_reports(wait, &mut reports);
         let mut result = Ok(());
         for report in reports.drain(..) {
             // One that fails must not take the others with it: they are waited for.
@@ -168,6 +193,24 @@ impl Flow {
         result
     }
 
+    /// Takes reports from every producer; waits for those of one only.
+    fn take_reports(&mut self, wait: Duration, reports: &mut Vec<Report>) {
+        if !self.context.delivery.is_transactional() {
+            self.sink.reports(REPORTS, wait, reports);
+            return;
+        }
+        self.sink.reports(REPORTS, Duration::ZERO, reports);
+        for writer in self.lanes.iter_mut().filter_map(|lane| lane.writer.as_mut()) {
+            writer.sink.reports(REPORTS, Duration::ZERO, reports);
+        }
+        if wait.is_zero() || !reports.is_empty() {
+            return;
+        }
+        let writers = self.lanes.iter_mut().filter_map(|lane| lane.writer.as_mut());
+        let busiest = writers.max_by_key(|writer| writer.sink.in_flight());
+        busiest.map_or(&mut self.sink, |writer| &mut writer.sink).reports(REPORTS, wait, reports);
+    }
+
     fn report(&mut self, report: Report) -> Result<(), Error> {
         let token = Token::unpack(report.token);
         // A report for an earlier life says nothing any more: its record was caught up on.
@@ -176,8 +219,10 @@ impl Flow {
         let Some(core) = &mut lane.core else { return Ok(()) };
         match report.outcome {
             Outcome::Confirmed { offset } => {
-                if let Some(hole) = core.confirm(token.sequence, offset)? {
-                    self.watch.read_hole(lane, hole)?;
+                let Some(hole) = core.confirm(token.sequence, offset)? else { return Ok(()) };
+                match &mut lane.writer {
+                    Some(writer) => writer.add_hole(hole),
+                    None => self.watch.read_hole(lane, hole)?,
                 }
                 Ok(())
             }
@@ -211,6 +256,9 @@ impl Flow {
                 }
                 core.poison(token.sequence)?;
                 report_dead_letter(lane, offset, &error);
+                if lane.writer.is_some() {
+                    return self.undo(token.slot, Aborted::Delivery, error);
+                }
                 lane.phase = Phase::Rewinding;
             }
             FailureKind::Output => {
@@ -221,10 +269,17 @@ impl Flow {
             }
             FailureKind::Fatal => {
                 board.count_failure(Failure::ProducerFatal);
+                if let Some(writer) = &lane.writer {
+                    let why = aborted_by(writer, &error);
+                    return self.undo(token.slot, why, error);
+                }
                 self.trouble.get_or_insert(error.into());
             }
             FailureKind::Transient | FailureKind::Purged => {
                 board.count_failure(Failure::DeliveryUnknown);
+                if lane.writer.is_some() {
+                    return self.undo(token.slot, Aborted::Delivery, error);
+                }
                 if self.trouble.is_none() {
                     let offset = core.offset_of(token.sequence)?;
                     let dead = core.is_dead_letter(token.sequence)?;
@@ -234,6 +289,14 @@ impl Flow {
             }
         }
         Ok(())
+    }
+}
+
+/// Why a transaction is void whose producer failed for good with `error`.
+fn aborted_by(writer: &Writer, error: &kafka::Error) -> Aborted {
+    match aborted(writer.sink.undone_by(error)) {
+        Aborted::Refused => Aborted::Delivery,
+        why => why,
     }
 }
 

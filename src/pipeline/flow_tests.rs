@@ -1,17 +1,19 @@
 //! The flow without a broker: reports, checkpoints and leaving, lane by lane.
 
 use super::*;
-use crate::checkpoint::{Done, Schedule};
-use crate::config::{Environment, load_text};
+use crate::checkpoint::{Chosen, Decision, Done, Reason, Schedule};
+use crate::config::{Config, Environment, load_text};
 use crate::engine::{Core, Draft, Identity, Setup};
-use crate::kafka::{Source, Written};
+use crate::kafka::{RecordLimits, Source, Written};
 use crate::key::Fingerprint;
 use crate::pipeline::context::Control;
 use crate::pipeline::keys::Keys;
 use crate::pipeline::lane::Route;
+use crate::pipeline::mode::Delivery;
+use crate::pipeline::transact::Writer;
 use crate::seen::{self, Found, Options, Seen, StateDir};
 use crate::window::Window;
-use crate::words::{Board, Checkpoint, Counts, ResumeOffset, SourcePartition, WallClock};
+use crate::words::{Aborted, Board, Checkpoint, Counts, ResumeOffset, SourcePartition, WallClock};
 
 struct Case {
     flow: Flow,
@@ -20,6 +22,10 @@ struct Case {
 }
 
 fn case() -> Case {
+    case_of(Chosen::Dedup)
+}
+
+fn case_of(chosen: Chosen) -> Case {
     let root = tempfile::tempdir().unwrap();
     let text = format!(
         r#"
@@ -34,14 +40,26 @@ fn case() -> Case {
     let config = load_text(&text, "test", &env).unwrap_or_else(|faults| panic!("{faults:?}"));
     let state = StateDir::open(&config.state.dir).unwrap();
     let sink = Sink::connect(&config, None, None).unwrap();
+    let delivery = delivery(chosen, &config);
     let source = Source::connect(&config).unwrap();
     let clock = WallClock::system();
     let board = Arc::new(Board::new(clock.now()));
     let control = Control::default();
-    let context = Context { config, state, clock, incarnation: 1, board, control };
+    let context = Context { config, state, clock, incarnation: 1, board, control, delivery };
     let lease = Lease::endless(Instant::now());
     let flow = Flow::new(Arc::new(context), sink, None, lease).unwrap();
     Case { flow, source, _root: root }
+}
+
+fn delivery(chosen: Chosen, config: &Config) -> Delivery {
+    let decision = Decision {
+        chosen,
+        reason: Reason::Configured,
+        plain: false,
+        was_transactional: false,
+        at: Timestamp(0),
+    };
+    Delivery::new(decision, config, RecordLimits::default())
 }
 
 impl Case {
@@ -74,7 +92,8 @@ impl Case {
         assert!(matches!(opened.found, Found::Nothing));
         let target = self.flow.sink.target("t.dedup").unwrap();
         let output_topic = "t.dedup".to_owned();
-        let route = Route { output_topic, target, source_id: None, output_id: None };
+        let route =
+            Route { output_topic, target, source_id: None, output_id: None, limit_bytes: None };
         let board = context.board.assign(std::slice::from_ref(&partition)).remove(0);
         let added = self.flow.lanes.add(|slot, life, birth| Lane {
             partition,
@@ -99,8 +118,29 @@ impl Case {
             tries: 0,
             uncertain: false,
             reopen: false,
+            writer: None,
+            ask: false,
+            refused: Vec::new(),
+            pause: Duration::ZERO,
+            fenced_at: None,
         });
         added.expect("there is room").slot
+    }
+
+    /// Lets a partition run in transactions; its producer has no broker.
+    fn transacting(&mut self, number: i32) -> u16 {
+        let slot = self.lane(number);
+        self.give_writer(slot);
+        slot
+    }
+
+    fn give_writer(&mut self, slot: u16) {
+        let context = Arc::clone(&self.flow.context);
+        let lane = self.get(slot);
+        let writes = context.delivery.transactions_of(&lane.partition);
+        let limits = RecordLimits::default();
+        let sink = Sink::connect_as(&context.config, limits, &writes).unwrap();
+        lane.writer = Some(Box::new(Writer::new(sink, &lane.route, &context).unwrap()));
     }
 
     fn get(&mut self, slot: u16) -> &mut Lane {
@@ -186,4 +226,61 @@ fn what_is_in_flight_when_a_partition_is_lost_is_not_left_with_the_producer() {
     let left = case.flow.leave(&mut case.source, &[partition], true);
     assert!(matches!(left, Err(Error::DrainTimeout { records: 1, .. })), "{left:?}");
     assert!(case.flow.trouble.is_some());
+}
+
+#[test]
+fn what_a_transaction_had_settled_is_forgotten_when_it_is_undone() {
+    let mut case = case_of(Chosen::Transactional);
+    let slot = case.transacting(0);
+    let token = case.deliver(slot, 0);
+    let confirmed = Outcome::Confirmed { offset: Some(RecordOffset(0)) };
+    case.flow.reports = vec![Report { epoch: 0, token, outcome: confirmed }];
+    case.flow.serve_reports(Duration::ZERO).unwrap();
+    let lane = case.get(slot);
+    lane.schedule.begun(Instant::now());
+    lane.seal(false, true);
+    case.flow.undo(slot, Aborted::Unknown, kafka::Error::going_back()).unwrap();
+    let lane = case.get(slot);
+    assert!(matches!(lane.phase, Phase::Rewinding), "{:?}", lane.phase);
+    assert!(lane.core.is_none() && lane.seen.is_none() && lane.reopen, "it is taken anew");
+    assert!(!lane.schedule.is_open(), "a checkpoint that never comes would be waited for");
+    let transactions = case.flow.context.board.snapshot().transactions;
+    assert_eq!(transactions.anew, [1, 0, 0]);
+}
+
+#[test]
+fn an_id_that_is_taken_twice_in_a_row_stops_the_program() {
+    let mut case = case_of(Chosen::Transactional);
+    let slot = case.transacting(0);
+    case.flow.undo(slot, Aborted::Fenced, kafka::Error::going_back()).unwrap();
+    let lane = case.get(slot);
+    assert!(lane.pause >= Duration::from_secs(1), "the group must get to take it away");
+    lane.phase = Phase::Running;
+    case.give_writer(slot);
+    let again = case.flow.undo(slot, Aborted::Fenced, kafka::Error::going_back());
+    assert!(again.is_err());
+}
+
+#[test]
+fn what_is_undone_while_leaving_is_told_unless_the_group_gave_it_away() {
+    for (why, told) in [(Aborted::Unknown, true), (Aborted::Membership, false)] {
+        let mut case = case_of(Chosen::Transactional);
+        let slot = case.transacting(0);
+        case.get(slot).phase = Phase::Leaving;
+        case.flow.undo(slot, why, kafka::Error::going_back()).unwrap();
+        assert_eq!(case.flow.left_undone.is_some(), told, "{why:?}");
+        assert!(matches!(case.get(slot).phase, Phase::Leaving));
+    }
+}
+
+#[test]
+fn no_older_offset_is_committed_while_a_transaction_is_on_its_way() {
+    let mut case = case_of(Chosen::Transactional);
+    let slot = case.transacting(0);
+    let (_, draft) = case.begin(slot);
+    let lane = case.get(slot);
+    lane.followed(draft.checkpoint);
+    assert!(lane.renewal().is_some(), "an idle lane shows that it lives");
+    lane.seal(false, true);
+    assert_eq!(lane.renewal(), None);
 }

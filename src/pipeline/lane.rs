@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::checkpoint::{CommitNote, Schedule};
 use crate::config::OnUndeliverable;
@@ -10,11 +10,14 @@ use crate::engine::Core;
 use crate::kafka::Target;
 use crate::seen::Seen;
 use crate::window::Window;
-use crate::words::{Checkpoint, PartitionBoard, ResumeOffset, SourcePartition, TopicId};
+use crate::words::{
+    Checkpoint, PartitionBoard, RecordOffset, ResumeOffset, SourcePartition, TopicId,
+};
 
 use super::keys::Keys;
 use super::plan::Committed;
 use super::token::Token;
+use super::transact::Writer;
 
 /// What a lane is doing.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(super) struct Route {
     pub(super) target: Target,
     pub(super) source_id: Option<TopicId>,
     pub(super) output_id: Option<TopicId>,
+    /// The largest batch the output takes, where the brokers tell.
+    pub(super) limit_bytes: Option<u64>,
 }
 
 /// One source partition.
@@ -76,6 +81,16 @@ pub(super) struct Lane {
     pub(super) uncertain: bool,
     /// A write of its state failed for want of space: it must be opened anew.
     pub(super) reopen: bool,
+    /// Its own producer, in transactional delivery and while it runs.
+    pub(super) writer: Option<Box<Writer>>,
+    /// What the group committed is not known yet: it is asked while the lane is taken.
+    pub(super) ask: bool,
+    /// Records that the output refused for good, of a core that is gone.
+    pub(super) refused: Vec<RecordOffset>,
+    /// How long to wait before it is taken again.
+    pub(super) pause: Duration,
+    /// When another producer last took its transactional id.
+    pub(super) fenced_at: Option<Instant>,
 }
 
 impl Lane {
@@ -96,12 +111,29 @@ impl Lane {
         }
     }
 
-    /// Notes a durable checkpoint.
+    /// Notes a durable checkpoint, which is to be committed.
     pub(super) fn made_durable(&mut self, checkpoint: Checkpoint) {
         let note = Some(CommitNote::from(&checkpoint));
         self.committed = Some(Committed { offset: checkpoint.resume, note });
         self.durable = Some(checkpoint);
         self.uncommitted = true;
+    }
+
+    /// Notes a durable checkpoint that was committed before.
+    pub(super) fn followed(&mut self, checkpoint: Checkpoint) {
+        self.durable = Some(checkpoint);
+    }
+
+    /// Returns what to commit merely to show that we are alive: what is committed already, never
+    /// less. Not while a transaction is on its way, which would come second and count less.
+    pub(super) fn renewal(&self) -> Option<(SourcePartition, ResumeOffset, String)> {
+        if !self.writer.as_ref().is_some_and(|writer| writer.is_open()) {
+            return None;
+        }
+        let Some(Committed { offset, note: Some(note) }) = &self.committed else {
+            return self.commit();
+        };
+        Some((self.partition.clone(), *offset, note.to_string()))
     }
 
     /// Returns what to commit to the group.
@@ -179,6 +211,11 @@ impl Lanes {
             self.last = self.slots.iter().position(is)?;
         }
         self.slots.get_mut(self.last)?.as_mut()
+    }
+
+    /// Returns the slot behind the last one in use.
+    pub(super) fn slots(&self) -> u16 {
+        u16::try_from(self.slots.len()).unwrap_or(u16::MAX)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Lane> {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::kafka::{self, Source};
-use crate::words::{PartitionState, SourcePartition};
+use crate::words::{Aborted, PartitionState, SourcePartition};
 
 use super::Error;
 use super::flow::Flow;
@@ -32,17 +32,26 @@ impl Flow {
         let slots = self.begin_leaving(source, partitions);
         let limit = if lost { Duration::ZERO } else { self.drain_limit() };
         let drained = self.drain(&slots, limit);
-        let checkpointed = self.last_checkpoints(&slots);
-        if !lost {
+        let transactional = self.context.delivery.is_transactional();
+        if transactional {
+            self.give_up_unfinished(&slots, lost);
+        }
+        let checkpointed = self.last_checkpoints(source, &slots);
+        if transactional {
+            self.abort_open(&slots);
+        } else if !lost {
             self.last_commit(source, &slots);
         }
-        if self.lanes.iter().any(|lane| slots.contains(&lane.slot) && lane.outstanding > 0) {
+        let unfinished = |lane: &Lane| {
+            slots.contains(&lane.slot) && lane.outstanding > 0 && lane.writer.is_none()
+        };
+        if self.lanes.iter().any(unfinished) {
             // This producer must not write them any more: somebody else is about to.
             self.trouble.get_or_insert_with(|| kafka::Error::given_up().into());
         }
         self.close(&slots);
         // What the disk said weighs more: a drain cut short costs only a catch-up.
-        checkpointed.and(drained)
+        checkpointed.and(drained).and(self.left_undone.take().map_or(Ok(()), Err))
     }
 
     fn drain_limit(&self) -> Duration {
@@ -63,6 +72,9 @@ impl Flow {
                 tracing::debug!(partition = %lane.partition, %error, "failed to pause");
             }
             lane.phase = Phase::Leaving;
+            if let Some(writer) = &mut lane.writer {
+                writer.drop_held();
+            }
             slots.push(lane.slot);
         }
         slots
@@ -85,33 +97,59 @@ impl Flow {
         }
     }
 
+    /// Ends the transactions that cannot be committed: what is not reported is not known to be in
+    /// them, and what the group gave away is not ours to commit.
+    fn give_up_unfinished(&mut self, slots: &[u16], lost: bool) {
+        let unfinished = |lane: &Lane| lost || lane.outstanding > 0;
+        let given_up: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(|lane| slots.contains(&lane.slot) && unfinished(lane))
+            .map(|lane| lane.slot)
+            .collect();
+        if !lost {
+            // Where it is lost, the next owner ends it.
+            self.abort_open(&given_up);
+        }
+        for slot in given_up {
+            let undone = self.undo(slot, Aborted::Left, kafka::Error::given_up());
+            debug_assert!(undone.is_ok(), "leaving in the middle is no failure of its own");
+        }
+    }
+
     fn outstanding(&mut self, slots: &[u16]) -> usize {
         let lanes = self.lanes.iter().filter(|lane| slots.contains(&lane.slot));
         lanes.map(|lane| lane.outstanding + lane.holes_open).sum()
     }
 
     /// Makes all that is settled durable.
-    fn last_checkpoints(&mut self, slots: &[u16]) -> Result<(), Error> {
-        let mut first = self.wait_for_store(slots);
+    fn last_checkpoints(&mut self, source: &Source, slots: &[u16]) -> Result<(), Error> {
+        let mut first = self.wait_for_store(source, slots);
         for slot in slots {
             first = first.and(self.begin_last_checkpoint(*slot));
         }
-        first.and(self.wait_for_store(slots))
+        first.and(self.wait_for_store(source, slots))
     }
 
-    fn wait_for_store(&mut self, slots: &[u16]) -> Result<(), Error> {
+    fn wait_for_store(&mut self, source: &Source, slots: &[u16]) -> Result<(), Error> {
+        // A commit's end is not announced by the store.
+        let slice = if self.context.delivery.is_transactional() { 2 } else { 50 };
         let limit = self.context.config.checkpoint.timeout.max(Duration::from_secs(30));
         let deadline = Instant::now() + limit;
         loop {
             self.serve_store()?;
-            let open = |lane: &&Lane| slots.contains(&lane.slot) && lane.schedule.is_open();
+            self.serve_transactions(source, false)?;
+            let busy = |lane: &Lane| {
+                lane.schedule.is_open() || lane.writer.as_ref().is_some_and(|w| !w.is_open())
+            };
+            let open = |lane: &&Lane| slots.contains(&lane.slot) && busy(lane);
             let open = self.lanes.iter().find(open).map(|lane| lane.partition.clone());
             let Some(partition) = open else { return Ok(()) };
             if Instant::now() >= deadline {
                 return Err(Error::CheckpointTimeout { partition, limit });
             }
             self.context.board.beat();
-            if let Some(done) = self.store.wait(Duration::from_millis(50)) {
+            if let Some(done) = self.store.wait(Duration::from_millis(slice)) {
                 self.durable(done)?;
             }
         }

@@ -9,7 +9,8 @@
 //!
 //! Other threads do what may take long: `take` opens a state and reads the output back,
 //! [`crate::checkpoint::StoreThread`] writes and syncs, `watch` reads what others wrote. They
-//! hand their results over and never touch a core that runs.
+//! hand their results over and never touch a core that runs. In transactional delivery each lane
+//! has a producer of its own, and a thread that waits for its commits: see `transact`.
 
 mod context;
 mod error;
@@ -20,6 +21,7 @@ mod keys;
 mod lane;
 mod lease;
 mod leave;
+mod mode;
 mod plan;
 mod progress;
 mod settle;
@@ -27,6 +29,7 @@ mod take;
 mod taking;
 mod token;
 mod topics;
+mod transact;
 mod turn;
 mod watch;
 

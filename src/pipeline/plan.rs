@@ -4,6 +4,7 @@
 
 use crate::checkpoint::CommitNote;
 use crate::config::{OnMissingState, StartAt, WindowClock};
+use crate::kafka;
 use crate::words::{Checkpoint, Counts, OutputPosition, ResumeOffset, Timestamp, TopicId};
 
 /// How many output records are held in memory as replays to be met, at most: 64 bytes each.
@@ -14,6 +15,13 @@ const REPLAYS_IN_MEMORY: i64 = 2_000_000;
 pub(crate) struct Committed {
     pub(crate) offset: ResumeOffset,
     pub(crate) note: Option<CommitNote>,
+}
+
+impl From<kafka::Committed> for Committed {
+    fn from(found: kafka::Committed) -> Self {
+        let note = found.metadata.as_deref().and_then(CommitNote::parse);
+        Self { offset: found.offset, note }
+    }
 }
 
 /// The lowest offset there, and the next one to be written.

@@ -22,6 +22,7 @@ fn committed(offset: i64, output: Option<i64>) -> Option<Committed> {
         output: output.map(OutputPosition),
         clean: false,
         written_at: Timestamp(0),
+        transactional: false,
     };
     Some(Committed { offset: ResumeOffset(offset), note: Some(note) })
 }

@@ -30,9 +30,13 @@ impl Commits {
         Self { sent_at: None, last: now, failing: false }
     }
 
+    /// Returns whether offsets are on their way.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        self.sent_at.is_some_and(|sent| now.duration_since(sent) < COMMIT_TIMEOUT)
+    }
+
     fn may_send(&self, now: Instant) -> bool {
-        let open = self.sent_at.is_some_and(|sent| now.duration_since(sent) < COMMIT_TIMEOUT);
-        !open && now.duration_since(self.last) >= COMMIT_EVERY
+        !self.is_open(now) && now.duration_since(self.last) >= COMMIT_EVERY
     }
 }
 
@@ -52,7 +56,13 @@ impl Flow {
             }
             let unsaved = lane.core.as_ref().map_or(0, crate::engine::Core::unsaved);
             if lane.is_running() && lane.schedule.due(now, unsaved) {
-                begin(lane, &self.store, now, wall, false)?;
+                begin(
+                    lane,
+                    &self.store,
+                    now,
+                    wall,
+                    (false, self.context.delivery.is_transactional()),
+                )?;
             }
         }
         Ok(())
@@ -87,15 +97,20 @@ impl Flow {
         let segments = u64::try_from(stats.segments).unwrap_or(u64::MAX);
         lane.board.set_store(stats.keys, stats.bytes_on_disk, segments);
         super::phase("checkpoint-durable", &lane.partition);
-        lane.made_durable(draft.checkpoint);
+        if self.context.delivery.is_transactional() {
+            lane.followed(draft.checkpoint);
+        } else {
+            lane.made_durable(draft.checkpoint);
+        }
         Ok(())
     }
 
     /// Begins the last checkpoint of a lane that is left.
     pub(super) fn begin_last_checkpoint(&mut self, slot: u16) -> Result<(), Error> {
         let wall = self.context.clock.now();
+        let transactional = self.context.delivery.is_transactional();
         match self.lanes.get_mut(slot) {
-            Some(lane) => begin(lane, &self.store, Instant::now(), wall, true),
+            Some(lane) => begin(lane, &self.store, Instant::now(), wall, (true, transactional)),
             None => Ok(()),
         }
     }
@@ -109,7 +124,12 @@ impl Flow {
         if !wanted || !commits.may_send(now) {
             return;
         }
-        let offsets: Vec<_> = self.lanes.iter().filter_map(Lane::commit).collect();
+        // In transactional delivery offsets travel in transactions; this only renews the lease.
+        let of_lane = match self.context.delivery.is_transactional() {
+            true => Lane::renewal,
+            false => Lane::commit,
+        };
+        let offsets: Vec<_> = self.lanes.iter().filter_map(of_lane).collect();
         if offsets.is_empty() {
             return;
         }
@@ -172,13 +192,14 @@ fn open_again(lane: &mut Lane, error: Error) -> Result<(), Error> {
     Ok(())
 }
 
-/// Begins a checkpoint, unless nothing has changed since the last one.
+/// Begins a checkpoint, unless nothing has changed since the last one. In transactional delivery
+/// that begins the end of its transaction.
 fn begin(
     lane: &mut Lane,
     store: &crate::checkpoint::StoreThread,
     now: Instant,
     wall: Timestamp,
-    last: bool,
+    (last, transactional): (bool, bool),
 ) -> Result<(), Error> {
     if lane.holes_open > 0 {
         return Ok(());
@@ -190,8 +211,17 @@ fn begin(
             && durable.output == core.output_position()
             && durable.counts == core.snapshot(wall, false).counts
     });
-    if same && !last {
+    let quiet = lane.writer.as_ref().is_none_or(|writer| writer.is_idle());
+    if same && quiet && !last {
         lane.schedule.skipped(now);
+        return Ok(());
+    }
+    if transactional {
+        // Without a producer there is nothing that is not committed; one that is busy comes again.
+        if lane.writer.as_ref().is_some_and(|writer| writer.is_open()) {
+            lane.schedule.begun(now);
+            lane.seal(last, true);
+        }
         return Ok(());
     }
     let Some(draft) = core.begin_checkpoint(wall, last) else { return Ok(()) };

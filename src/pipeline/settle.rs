@@ -130,7 +130,8 @@ mod tests {
 
     fn committed(incarnation: u128, clean: bool) -> Committed {
         let written_at = Timestamp(5_000);
-        let note = CommitNote { incarnation, output: None, clean, written_at };
+        let transactional = false;
+        let note = CommitNote { incarnation, output: None, clean, written_at, transactional };
         Committed { offset: ResumeOffset(1), note: Some(note) }
     }
 

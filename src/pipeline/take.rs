@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Core, Repeat, Setup, Written};
-use crate::kafka::{OutputReader, SourceRecord, TimeLookup};
+use crate::kafka::{self, OutputReader, Sink, SourceRecord, TimeLookup};
 use crate::key::Fingerprint;
 use crate::seen::{Batch, Found, Identity, Opened, Options, Seen};
 use crate::window::Window;
 use crate::words::{
-    Checkpoint, Failure, OutputPosition, PartitionBoard, PartitionState, ResumeOffset,
-    SourcePartition, Timestamp, TopicId,
+    Checkpoint, Failure, OutputPosition, PartitionBoard, PartitionState, RecordOffset,
+    ResumeOffset, SourcePartition, Timestamp, TopicId,
 };
 
 use super::Error;
@@ -29,6 +29,9 @@ const LOAD_CHUNK: usize = 200_000;
 
 /// How long a read of the output may stand still before it is an error.
 pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long the coordinator may take to end an earlier transaction and to give an id.
+const TAKE_OVER_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long one question to a broker may take.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +51,10 @@ pub(super) struct TakeJob {
     pub(super) held: Option<(Core, Arc<Seen>)>,
     /// Our own producer's last requests had no answer.
     pub(super) uncertain: bool,
+    /// What the group committed has to be asked.
+    pub(super) ask: bool,
+    /// Records that the output is known to refuse.
+    pub(super) refused: Vec<RecordOffset>,
     pub(super) board: Arc<PartitionBoard>,
     pub(super) cancel: Arc<AtomicBool>,
 }
@@ -58,6 +65,9 @@ pub(super) struct Taken {
     pub(super) core: Core,
     pub(super) seen: Arc<Seen>,
     pub(super) checkpoint: Checkpoint,
+    pub(super) committed: Option<Committed>,
+    /// The producer of its transactions, where there are any.
+    pub(super) sink: Option<Sink>,
 }
 
 impl TakeJob {
@@ -70,6 +80,53 @@ impl TakeJob {
         if self.cancelled() { Ok(None) } else { taken.map(Some) }
     }
 
+    // ---- earlier transactions ----------------------------------------------------------------
+
+    /// Makes the producer of this partition's transactions. From here on whatever an earlier one
+    /// had open is aborted, and nothing that it sends is taken any more.
+    fn take_over(&self) -> Result<Option<Sink>, Error> {
+        let delivery = &self.context.delivery;
+        if delivery.is_transactional() {
+            return self.take_id_over().map(Some).map_err(|source| self.failed(source));
+        }
+        if !delivery.was_transactional() && !self.ask {
+            return Ok(None);
+        }
+        // One may be open from before; until it ends, the output cannot be read to its end.
+        match self.take_id_over() {
+            Ok(_) => Ok(None),
+            Err(error @ kafka::Error::Unreachable { .. }) => Err(self.failed(error)),
+            Err(error) => {
+                let (partition, error) = (&self.partition, crate::error::render(&error));
+                tracing::warn!(%partition, error, "open transactions end when their time is up");
+                Ok(None)
+            }
+        }
+    }
+
+    fn take_id_over(&self) -> Result<Sink, kafka::Error> {
+        let Context { config, delivery, .. } = &*self.context;
+        let writes = delivery.transactions_of(&self.partition);
+        let sink = Sink::connect_as(config, delivery.limits, &writes)?;
+        sink.take_over(TAKE_OVER_LIMIT, &self.cancel)?;
+        Ok(sink)
+    }
+
+    /// Asks the group what it has committed, if that is not known.
+    fn ask_group(&mut self) -> Result<(), Error> {
+        if self.ask {
+            let asked = self.source()?.committed(&self.partition);
+            self.committed = asked.map_err(|source| self.failed(source))?.map(Committed::from);
+        }
+        Ok(())
+    }
+
+    /// Whether all that the last owner had under way ended with its transactional id.
+    fn is_fenced(&self) -> bool {
+        let note = self.committed.as_ref().and_then(|committed| committed.note.as_ref());
+        self.context.delivery.is_transactional() && note.is_some_and(|note| note.transactional)
+    }
+
     fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
@@ -77,13 +134,17 @@ impl TakeJob {
     /// Takes a partition that this process does not hold yet.
     fn fresh(&mut self) -> Result<Taken, Error> {
         self.mark("open", PartitionState::Opening);
+        let sink = self.take_over()?;
+        self.ask_group()?;
         let mut opened = self.open()?;
         let output = self.output()?;
         let last = match &opened.found {
             Found::Checkpoint(checkpoint) => Some(checkpoint),
             _ => None,
         };
-        let predecessor = if self.uncertain {
+        let predecessor = if self.is_fenced() {
+            Predecessor::Gone
+        } else if self.uncertain {
             Predecessor::Uncertain
         } else {
             let (source, now) = (&self.context.config.source, self.context.clock.now());
@@ -99,19 +160,23 @@ impl TakeJob {
         }
         let seen = Arc::new(opened.seen);
         let setup = self.setup(&plan);
-        self.catch_up(&output, &plan, setup, seen, end)
+        let taken = self.catch_up(&output, &plan, setup, seen, end)?;
+        Ok(Taken { sink, ..taken })
     }
 
     /// Takes a partition back whose deliveries became uncertain.
     fn again(&mut self, mut core: Core, seen: Arc<Seen>) -> Result<Taken, Error> {
         self.mark("wait", PartitionState::Waiting);
+        let sink = self.take_over()?;
+        self.ask_group()?;
         let output = self.output()?;
         let predecessor = if self.uncertain { Predecessor::Uncertain } else { Predecessor::Gone };
         let end = self.settle(&output, predecessor)?;
         self.mark("catch-up", PartitionState::CatchingUp);
         let from = core.output_position().unwrap_or(OutputPosition(0));
         self.recover(&output, &mut core, &seen, from, end)?;
-        self.finish(core, seen, end)
+        let taken = self.finish(core, seen, end)?;
+        Ok(Taken { sink, ..taken })
     }
 
     fn output(&self) -> Result<OutputReader, Error> {
@@ -484,7 +549,9 @@ impl TakeJob {
         }
         core.checkpoint_durable(draft.entries);
         super::phase("catch-up-end", &self.partition);
-        Ok(Taken { core, seen, checkpoint: draft.checkpoint })
+        core.expect_refused(self.refused.iter().copied());
+        let (checkpoint, committed) = (draft.checkpoint, self.committed.clone());
+        Ok(Taken { core, seen, checkpoint, committed, sink: None })
     }
 }
 

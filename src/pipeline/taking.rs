@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::engine::Broken;
-use crate::kafka::Source;
+use crate::kafka::{self, Source, Writes};
 use crate::words::{Code, Coded, PartitionState};
 
 use super::Error;
@@ -17,6 +17,7 @@ use super::context::Context;
 use super::flow::Flow;
 use super::lane::{Lane, Phase};
 use super::take::{TakeJob, Taken};
+use super::transact::Writer;
 
 /// How many partitions are taken at the same time: reading back is bounded by the broker.
 const THREADS: usize = 4;
@@ -121,7 +122,7 @@ impl Flow {
                 continue;
             };
             match result {
-                Ok(Some(taken)) => run(lane, taken, source, gate_open)?,
+                Ok(Some(taken)) => run(lane, taken, source, gate_open, &self.context)?,
                 Ok(None) => {}
                 Err(error) if is_passing(&error) => try_again(lane, &error),
                 Err(error) => return Err(error),
@@ -151,6 +152,7 @@ impl Flow {
 
     /// Sends lanes back to their last settled record whose reports are all in.
     pub(super) fn serve_rewinds(&mut self, source: &mut Source) -> Result<(), Error> {
+        self.undo_strays()?;
         for lane in self.lanes.iter_mut() {
             // While a checkpoint is open, the store thread still uses the state.
             if matches!(lane.phase, Phase::Rewinding)
@@ -171,11 +173,17 @@ impl Flow {
             error = crate::error::render(&error),
             "deliveries are uncertain: making a new producer, then reading the output back"
         );
-        self.sink.replace()?;
+        if is_idempotence_refused(&error) && self.context.delivery.shared() != Writes::Plain {
+            let Context { config, state, board, delivery, .. } = &*self.context;
+            delivery.set_plain(config, state, board)?;
+            self.sink.replace_by(config, &Writes::Plain)?;
+        } else {
+            self.sink.replace()?;
+        }
         self.context.board.count_producer_restart();
         // A lane that is being taken has nothing under way with this producer.
         for lane in self.lanes.iter_mut() {
-            if matches!(lane.phase, Phase::Running | Phase::Rewinding) {
+            if matches!(lane.phase, Phase::Running | Phase::Rewinding) && lane.writer.is_none() {
                 source.pause(&lane.partition)?;
                 lane.start_anew();
                 lane.uncertain = true;
@@ -199,19 +207,35 @@ fn job(lane: &mut Lane, context: &Arc<Context>, memory: u64, cancel: Arc<AtomicB
         memory_bytes: memory,
         held: lane.core.take().zip(lane.seen.take()),
         uncertain: lane.uncertain,
+        ask: lane.ask || context.delivery.is_transactional(),
+        refused: std::mem::take(&mut lane.refused),
         board: Arc::clone(&lane.board),
         cancel,
     }
 }
 
 /// Lets a lane's records flow.
-fn run(lane: &mut Lane, taken: Taken, source: &mut Source, gate_open: bool) -> Result<(), Error> {
-    let Taken { core, seen, checkpoint } = taken;
+fn run(
+    lane: &mut Lane,
+    taken: Taken,
+    source: &mut Source,
+    gate_open: bool,
+    context: &Context,
+) -> Result<(), Error> {
+    let Taken { core, seen, checkpoint, committed, sink } = taken;
+    lane.ask = false;
+    let writer = sink.map(|sink| Writer::new(sink, &lane.route, context)).transpose()?;
+    lane.writer = writer.map(Box::new);
     let resume = core.next_read();
     lane.board.begin(core.live());
     lane.core = Some(core);
     lane.seen = Some(seen);
-    lane.made_durable(checkpoint);
+    if lane.writer.is_some() {
+        lane.committed = committed;
+        lane.followed(checkpoint);
+    } else {
+        lane.made_durable(checkpoint);
+    }
     lane.tries = 0;
     lane.uncertain = false;
     lane.phase = Phase::Running;
@@ -228,10 +252,11 @@ fn run(lane: &mut Lane, taken: Taken, source: &mut Source, gate_open: bool) -> R
 fn rewind(lane: &mut Lane, source: &mut Source) -> Result<(), Error> {
     source.pause(&lane.partition)?;
     lane.start_anew();
+    let pause = std::mem::take(&mut lane.pause);
     if std::mem::take(&mut lane.reopen) {
         // The state takes no more calls; what is durable is read from the disk again.
         (lane.core, lane.seen) = (None, None);
-        lane.phase = Phase::Waiting { until: Instant::now() + REOPEN_AFTER };
+        lane.phase = Phase::Waiting { until: Instant::now() + REOPEN_AFTER.max(pause) };
         return Ok(());
     }
     if let Some(core) = &mut lane.core {
@@ -244,7 +269,24 @@ fn rewind(lane: &mut Lane, source: &mut Source) -> Result<(), Error> {
 
 /// Returns whether a failure to take a partition may pass by itself.
 fn is_passing(error: &Error) -> bool {
-    matches!(error.code(), Code::BrokerUnreachable | Code::CatchUpStuck | Code::StateNoSpace)
+    matches!(
+        error.code(),
+        Code::BrokerUnreachable
+            | Code::CatchUpStuck
+            | Code::StateNoSpace
+            | Code::TransactionFenced
+            | Code::TransactionFailed
+    )
+}
+
+/// Returns whether the brokers refuse idempotent writing altogether.
+fn is_idempotence_refused(error: &Error) -> bool {
+    let kafka = match error {
+        Error::Kafka(error) => error,
+        Error::Undeliverable { source, .. } => source,
+        _ => return false,
+    };
+    matches!(kafka, kafka::Error::IdempotenceRefused { .. })
 }
 
 fn try_again(lane: &mut Lane, error: &Error) {

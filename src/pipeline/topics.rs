@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::{Config, TopicSelection};
-use crate::kafka::{Cluster, Sink, TimestampType, TopicFacts};
+use crate::kafka::{Cluster, RecordLimits, Sink, TimestampType, TopicFacts};
 use crate::words::SourcePartition;
 
 use super::lane::Route;
@@ -65,14 +65,15 @@ impl Topics {
         &self,
         config: &Config,
         sources: &[String],
-    ) -> Result<(Option<u64>, Option<u64>), Error> {
+    ) -> Result<RecordLimits, Error> {
         let outputs = sources.iter().map(|topic| ("output", config.output_topic(topic)));
         let dead = config.sink.dead_letter_topic.iter().map(|t| ("dead-letter", t.clone()));
         let mut limits = Vec::new();
         for (role, topic) in outputs.chain(dead) {
             limits.extend(described(self.output(), role, &topic)?.max_message_bytes);
         }
-        Ok((limits.iter().min().copied(), limits.iter().max().copied()))
+        let (smallest, largest) = (limits.iter().min().copied(), limits.iter().max().copied());
+        Ok(RecordLimits { smallest, largest })
     }
 
     /// Warns where a lost state could not be rebuilt from the output in full.
@@ -119,7 +120,9 @@ impl Topics {
         if let Some(bytes) = output.max_message_bytes {
             sink.limit_target(target, bytes);
         }
-        Ok(Route { output_topic, target, source_id: source.id, output_id: output.id })
+        let (source_id, output_id) = (source.id, output.id);
+        let limit_bytes = output.max_message_bytes;
+        Ok(Route { output_topic, target, source_id, output_id, limit_bytes })
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Membership, OnUndeliverable};
-use crate::kafka::{Closed, Polled, Sink, Source};
+use crate::config::{Config, Membership};
+use crate::kafka::{self, Closed, Polled, Sink, Source};
 use crate::seen::StateDir;
 use crate::window::Window;
-use crate::words::{Board, Failure, Mode, SourcePartition, Span, Timestamp, WallClock};
+use crate::words::{Board, Failure, SourcePartition, Span, Timestamp, WallClock};
 
 use super::Error;
 use super::context::{Context, Control};
@@ -17,11 +17,12 @@ use super::gate::Gate;
 use super::keys::Keys;
 use super::lane::{Lane, Phase, Route};
 use super::lease::Lease;
+use super::mode::{self, Delivery};
 use super::plan::Committed;
 use super::progress::Commits;
 use super::topics::Topics;
 use super::watch::{QUIET_EVERY, TOPICS_EVERY};
-use crate::checkpoint::{CommitNote, Schedule};
+use crate::checkpoint::Schedule;
 
 /// How many records are taken between two looks at everything else.
 const RECORDS_PER_TURN: usize = 512;
@@ -78,8 +79,10 @@ impl Pipeline {
         let mut topics = Topics::connect(&config)?;
         let sources = topics.sources(&config)?;
         let partitions = topics.partitions(&sources)?;
-        let (smallest, largest) = topics.record_limits(&config, &sources)?;
-        let mut sink = Sink::connect(&config, smallest, largest)?;
+        let limits = topics.record_limits(&config, &sources)?;
+        let decision = mode::decide(&config, &state, partitions.first(), &board, &control)?;
+        let delivery = Delivery::new(decision, &config, limits);
+        let mut sink = Sink::connect_as(&config, limits, &delivery.shared())?;
         let dead_letter = &config.sink.dead_letter_topic;
         let dead_letter = dead_letter.as_ref().map(|topic| sink.target(topic)).transpose()?;
         for topic in &sources {
@@ -97,12 +100,11 @@ impl Pipeline {
             Membership::Group => source.subscribe()?,
             Membership::Alone => source.assign_alone(partitions),
         }
-        board.set_mode(Mode { name: "dedup", reason: mode_reason(&config) });
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(Error::Random)?;
         let incarnation = u128::from_le_bytes(random);
         let clock = WallClock::system();
-        let context = Context { config, state, clock, incarnation, board, control };
+        let context = Context { config, state, clock, incarnation, board, control, delivery };
         let flow = Flow::new(Arc::new(context), sink, dead_letter, lease)?;
         Ok(Self {
             source,
@@ -124,6 +126,7 @@ impl Pipeline {
             let now = Instant::now();
             self.flow.context.board.beat();
             self.flow.serve_reports(Duration::ZERO)?;
+            self.flow.serve_transactions(&self.source, self.commits.is_open(now))?;
             if now.duration_since(self.housekept_at) >= HOUSEKEEPING_EVERY {
                 self.housekeep(now)?;
             }
@@ -183,7 +186,7 @@ impl Pipeline {
         for taken in 0..most {
             let event = match self.source.poll(std::mem::take(&mut wait)) {
                 Polled::Record(record) => {
-                    self.flow.record(&record, arrival)?;
+                    self.flow.record(record, arrival)?;
                     let waited = std::mem::take(&mut self.flow.waited);
                     if waited || self.flow.trouble.is_some() {
                         break;
@@ -236,7 +239,7 @@ impl Pipeline {
     fn assigned(&mut self, partitions: &[SourcePartition]) -> Result<(), Error> {
         let now = Instant::now();
         self.flow.lease.renew(now);
-        let committed = self.committed(partitions)?;
+        let (committed, known) = self.committed(partitions)?;
         let boards = self.flow.context.board.assign(partitions);
         // Mostly right, and always nearer than nothing: it spares a move.
         let likely = committed.iter().map(|c| c.as_ref().map(|c| c.offset));
@@ -281,6 +284,11 @@ impl Pipeline {
                 tries: 0,
                 uncertain: false,
                 reopen: false,
+                writer: None,
+                ask: !known,
+                refused: Vec::new(),
+                pause: Duration::ZERO,
+                fenced_at: None,
             });
             if added.is_none() {
                 return Err(crate::engine::Broken("too many partitions for one instance").into());
@@ -289,16 +297,29 @@ impl Pipeline {
         Ok(())
     }
 
-    fn committed(&self, partitions: &[SourcePartition]) -> Result<Vec<Option<Committed>>, Error> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
+    /// Asks the group what it has committed. Returns also whether it was asked and said so.
+    fn committed(
+        &self,
+        partitions: &[SourcePartition],
+    ) -> Result<(Vec<Option<Committed>>, bool), Error> {
+        let unknown = || partitions.iter().map(|_| None).collect();
+        // An open transaction of a dead instance keeps the group from answering, and taking the
+        // partitions ends it.
+        if partitions.is_empty() || self.flow.context.delivery.was_transactional() {
+            return Ok((unknown(), false));
         }
-        let found = self.source.committed(partitions, COMMITTED_TIMEOUT)?;
-        let ours = |metadata: Option<String>| CommitNote::parse(&metadata?);
-        Ok(found
-            .into_iter()
-            .map(|found| found.map(|c| Committed { offset: c.offset, note: ours(c.metadata) }))
-            .collect())
+        match self.source.committed(partitions, COMMITTED_TIMEOUT) {
+            Ok(found) => {
+                let found = found.into_iter().map(|found| found.map(Committed::from));
+                Ok((found.collect(), true))
+            }
+            Err(error @ kafka::Error::Unreachable { .. }) => {
+                let error = crate::error::render(&error);
+                tracing::warn!(error, "asking again while the partitions are taken");
+                Ok((unknown(), false))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn revoked(&mut self, partitions: &[SourcePartition], lost: bool) -> Result<(), Error> {
@@ -311,7 +332,7 @@ impl Pipeline {
         let released = self.source.release(partitions);
         match left {
             // Somebody else owns them now, and catches up on what was in flight.
-            Err(error @ Error::DrainTimeout { .. }) => {
+            Err(error) if error.is_for_the_successor() => {
                 tracing::warn!(error = crate::error::render(&error), "left with records in flight");
             }
             left => left?,
@@ -364,13 +385,4 @@ enum Event {
     Revoked(Vec<SourcePartition>, bool),
     Committed(Result<(), crate::kafka::Error>, Instant),
     Failed(crate::kafka::Error),
-}
-
-fn mode_reason(config: &Config) -> String {
-    let dead_letter = matches!(config.sink.on_undeliverable, OnUndeliverable::DeadLetter(_));
-    let refused = if dead_letter { "go to the dead-letter topic" } else { "stop the process" };
-    format!(
-        "dedup delivery: no loss; duplicates only from a dead instance's late bytes, detected and \
-         counted; records the output refuses {refused}"
-    )
 }

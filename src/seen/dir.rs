@@ -13,6 +13,7 @@ use crate::words::{SourcePartition, WallClock};
 
 const LOCK: &str = "LOCK";
 const SECRET: &str = "secret";
+const DELIVERY: &str = "DELIVERY";
 const PARTITIONS: &str = "partitions";
 pub(super) const NAME: &str = "NAME";
 
@@ -88,6 +89,26 @@ impl StateDir {
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(found)
+    }
+
+    /// Returns what was last kept by [`StateDir::keep_delivery`]; `None` where nothing was, or it
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn delivery(&self) -> Result<Option<String>, Error> {
+        let bytes = store::read_private(&self.dir.join(DELIVERY))?;
+        let text = bytes.as_deref().and_then(unseal_file).map(<[u8]>::to_vec);
+        Ok(text.and_then(|text| String::from_utf8(text).ok()))
+    }
+
+    /// Keeps how records are delivered, durably.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn keep_delivery(&self, text: &str) -> Result<(), Error> {
+        let sealed = seal_file(text.as_bytes().to_vec());
+        Ok(store::write_atomically(&self.dir.join(DELIVERY), &sealed, &*self.durability)?)
     }
 
     /// Returns how many bytes may still be written below the directory.

@@ -22,7 +22,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::words::{
-    Board, BoardSnapshot, Failure, Histogram, PartitionSnapshot, PartitionState, Tally,
+    Aborted, Anew, Board, BoardSnapshot, Failure, Histogram, PartitionSnapshot, PartitionState,
+    Tally, Transactions,
 };
 
 /// The content type of [`Metrics::render`].
@@ -126,6 +127,9 @@ const TOPIC_GAUGES: &[TopicGauge] = &[
     ("lease_remaining", "The least time left to send", Some(Unit::Seconds), |t| {
         t.min(|p| p.lease_remaining.map(|left| left.as_secs_f64()))
     }),
+    ("transaction_age", "How long the oldest transaction is open", Some(Unit::Seconds), |t| {
+        t.max(|p| Some(p.transaction_age.unwrap_or_default().as_secs_f64()))
+    }),
 ];
 
 /// The partitions of one topic.
@@ -204,31 +208,45 @@ impl Page<'_> {
         for (name, help, flag) in flags {
             self.gauges(name, help, None, [(NO_LABELS, f64::from(u8::from(flag)))])?;
         }
-        self.checkpoints(&snapshot.checkpoints)?;
+        self.histogram(
+            "checkpoint_duration",
+            "How long checkpoints took to become durable",
+            &snapshot.checkpoints,
+        )?;
+        self.transactions(&snapshot.transactions)?;
         self.mode(snapshot)
     }
 
     fn mode(&mut self, snapshot: &BoardSnapshot) -> fmt::Result {
         let Some(mode) = &snapshot.mode else { return Ok(()) };
-        let help = "How records are delivered, and why so";
+        let help = "1 for how records are delivered, and why so";
         let labels = [("mode", mode.name), ("reason", mode.reason.as_str())];
-        self.encoder.encode_descriptor("mode", help, None, MetricType::Info)?.encode_info(&labels)
+        self.gauges("delivery_mode", help, None, [(labels, 1.0)])
     }
 
-    fn checkpoints(&mut self, took: &Histogram) -> fmt::Result {
-        let help = "How long checkpoints took to become durable";
+    fn transactions(&mut self, done: &Transactions) -> fmt::Result {
+        let help = "How long transactions took to commit, by the broker's answer";
+        self.histogram("transaction_commit_duration", help, &done.commits)?;
+        let committed = [(NO_LABELS, done.commits.counts.iter().sum())];
+        self.counters("transactions_committed", "Transactions committed", committed)?;
+        let aborted = Aborted::ALL.into_iter().zip(done.aborted);
+        let aborted = aborted.map(|(why, count)| ([("reason", why.as_str())], count));
+        let help = "Transactions not committed, or not known to be, by reason";
+        self.counters("transactions_aborted", help, aborted)?;
+        let anew = Anew::ALL.into_iter().zip(done.anew);
+        let anew = anew.map(|(why, count)| ([("reason", why.as_str())], count));
+        let help = "Transactional producers thrown away and made anew, by reason";
+        self.counters("transactions_reinitialised", help, anew)
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, took: &Histogram) -> fmt::Result {
         let bounds = Histogram::BOUNDS_MS.into_iter().map(Duration::from_millis);
         let bounds = bounds.map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(took.counts).collect();
         let sum = took.sum.as_secs_f64();
         let count = took.counts.iter().sum();
         self.encoder
-            .encode_descriptor(
-                "checkpoint_duration",
-                help,
-                Some(&Unit::Seconds),
-                MetricType::Histogram,
-            )?
+            .encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?
             .encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 

@@ -84,6 +84,9 @@ fn every_promised_metric_is_there_with_its_value() {
     held[1].set_store(10, 200, 1);
     held[1].set_catch_up(25, 100);
     held[0].set_lease(Some(Duration::from_secs(20)));
+    board.transaction_committed(Duration::from_millis(20));
+    board.transaction_aborted(Aborted::Fenced);
+    board.transactions_anew(Anew::Repeated);
     board.set_mode(Mode { name: "dedup", reason: "asked for".into() });
     board.count_failure(Failure::Commit);
     clock.set(Timestamp(4_000));
@@ -120,7 +123,11 @@ fn every_promised_metric_is_there_with_its_value() {
     let expected = [
         ("failures_total{kind=\"commit\"}", 1.0),
         ("missing_keys_total{topic=\"orders\",reason=\"absent\"}", 7.0),
-        ("mode_info{mode=\"dedup\",reason=\"asked for\"}", 1.0),
+        ("delivery_mode{mode=\"dedup\",reason=\"asked for\"}", 1.0),
+        ("transactions_committed_total", 1.0),
+        ("transaction_commit_duration_seconds_sum", 0.02),
+        ("transactions_aborted_total{reason=\"fenced\"}", 1.0),
+        ("transactions_reinitialised_total{reason=\"repeated\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"running\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"opening\"}", 1.0),
         ("partitions{topic=\"orders\",state=\"stuck\"}", 0.0),

@@ -57,6 +57,89 @@ impl Failure {
     }
 }
 
+/// Why a transaction was not committed, or not known to be. A fixed list, so that it can be a
+/// label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Aborted {
+    /// A record of it was not delivered.
+    Delivery,
+    /// The coordinator refused it.
+    Refused,
+    /// Another producer took the transactional id.
+    Fenced,
+    /// The group did not know us as the owner any more.
+    Membership,
+    /// There was no answer: it may be committed all the same.
+    Unknown,
+    /// The state could not go along.
+    State,
+    /// The partition was left in the middle of it.
+    Left,
+}
+
+impl Aborted {
+    /// Every reason, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Delivery,
+        Self::Refused,
+        Self::Fenced,
+        Self::Membership,
+        Self::Unknown,
+        Self::State,
+        Self::Left,
+    ];
+
+    /// Returns the reason as it stands in labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivery => "delivery",
+            Self::Refused => "refused",
+            Self::Fenced => "fenced",
+            Self::Membership => "membership",
+            Self::Unknown => "unknown",
+            Self::State => "state",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// Why a transactional producer was thrown away and made anew. A fixed list, so that it can be a
+/// label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Anew {
+    /// Its transaction was not committed, or not known to be.
+    Aborted,
+    /// Its commit took longer than half of what a request may take.
+    Slow,
+    /// Its commit, or the offsets in it, had to be sent more than once.
+    Repeated,
+}
+
+impl Anew {
+    /// Every reason, in order.
+    pub const ALL: [Self; 3] = [Self::Aborted, Self::Slow, Self::Repeated];
+
+    /// Returns the reason as it stands in labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Aborted => "aborted",
+            Self::Slow => "slow",
+            Self::Repeated => "repeated",
+        }
+    }
+}
+
+/// What came of transactions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transactions {
+    /// How long commits took, those that succeeded.
+    pub commits: Histogram,
+    /// How many were not committed, in the order of [`Aborted::ALL`].
+    pub aborted: [u64; Aborted::ALL.len()],
+    /// How often a producer was made anew, in the order of [`Anew::ALL`].
+    pub anew: [u64; Anew::ALL.len()],
+}
+
 /// Which delivery the process does, and why that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
@@ -78,6 +161,7 @@ pub struct Board {
     failures: [AtomicU64; Failure::ALL.len()],
     producer_restarts: AtomicU64,
     checkpoints: Mutex<Histogram>,
+    transactions: Mutex<Transactions>,
     roster: Mutex<Roster>,
 }
 
@@ -119,6 +203,8 @@ pub struct BoardSnapshot {
     pub producer_restarts: u64,
     /// How long checkpoints took.
     pub checkpoints: Histogram,
+    /// What came of transactions.
+    pub transactions: Transactions,
     /// The partitions held, in order.
     pub partitions: Vec<PartitionSnapshot>,
     /// What came of all records by source topic, those of left partitions included.
@@ -155,6 +241,7 @@ impl Board {
             failures: Default::default(),
             producer_restarts: AtomicU64::new(0),
             checkpoints: Mutex::default(),
+            transactions: Mutex::default(),
             roster: Mutex::default(),
         }
     }
@@ -219,6 +306,25 @@ impl Board {
         lock(&self.checkpoints).observe(took);
     }
 
+    /// Says that a transaction was committed, and how long that took.
+    pub fn transaction_committed(&self, took: Duration) {
+        lock(&self.transactions).commits.observe(took);
+    }
+
+    /// Counts a transaction that was not committed, or not known to be.
+    pub fn transaction_aborted(&self, why: Aborted) {
+        if let Some(count) = lock(&self.transactions).aborted.get_mut(why as usize) {
+            *count += 1;
+        }
+    }
+
+    /// Counts a transactional producer that was thrown away and made anew.
+    pub fn transactions_anew(&self, why: Anew) {
+        if let Some(count) = lock(&self.transactions).anew.get_mut(why as usize) {
+            *count += 1;
+        }
+    }
+
     /// Returns everything as it is now. Counts of one partition belong together.
     pub fn snapshot(&self) -> BoardSnapshot {
         let (partitions, totals) = lock(&self.roster).snapshot();
@@ -234,6 +340,7 @@ impl Board {
             failures: std::array::from_fn(|i| self.failures.get(i).map_or(0, |n| n.load(Relaxed))),
             producer_restarts: self.producer_restarts.load(Relaxed),
             checkpoints: lock(&self.checkpoints).clone(),
+            transactions: lock(&self.transactions).clone(),
             partitions,
             totals,
         }

@@ -58,6 +58,9 @@ codes! {
     ConfigSameTopic = "E1010", exit 2, "source and output are the same topic";
     ConfigUnsupported = "E1011", exit 2, "a setting names something this build does not do yet";
     ConfigInsecure = "E1012", exit 2, "a password would cross the network in the clear";
+    ConfigTwoClusters = "E1013", exit 2, "a transaction cannot span two clusters";
+    ConfigTransactionUnused = "E1014", exit 2, "a setting of transactions is given where there are none";
+    ConfigTransactionShort = "E1015", exit 2, "a transaction would time out before its commit";
     BrokerUnreachable = "E2001", exit 1, "no broker answers";
     BrokerTls = "E2002", exit 1, "the TLS handshake failed";
     BrokerAuthentication = "E2003", exit 1, "the broker refused the credentials";
@@ -96,6 +99,11 @@ codes! {
     StatusListen = "E6008", exit 2, "the status address cannot be used";
     ForcedExit = "E6009", exit 1, "a second signal stopped the process at once";
     InstanceFenced = "E6010", exit 1, "another instance uses this instance id";
+    TransactionsRefused = "E6011", exit 1, "the brokers do not allow transactions";
+    TransactionFenced = "E6012", exit 1, "another producer uses the transactional id";
+    TransactionTimeout = "E6013", exit 2, "the transaction timeout is over the brokers' ceiling";
+    TransactionsUnanswered = "E6014", exit 1, "whether there are transactions could not be found out";
+    TransactionFailed = "E6015", exit 1, "a transaction could not be committed";
     Internal = "E6999", exit 1, "an invariant of firstseen does not hold";
     LedgerFaults = "E7001", exit 3, "the ledger found lost or repeated records";
     CommandFailed = "E7002", exit 1, "the command could not be carried out to its end";

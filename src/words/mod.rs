@@ -11,7 +11,7 @@ mod partition;
 mod partition_board;
 mod time;
 
-pub use board::{Board, BoardSnapshot, Failure, Histogram, Mode};
+pub use board::{Aborted, Anew, Board, BoardSnapshot, Failure, Histogram, Mode, Transactions};
 pub use checkpoint::{Checkpoint, Counts, TopicId};
 pub use clock::{ManualClock, WallClock};
 pub use code::{Code, Coded};

@@ -66,6 +66,7 @@ pub struct PartitionBoard {
     store_bytes: AtomicU64,
     store_segments: AtomicU64,
     lease_ends_ms: AtomicU64,
+    transaction_begun_ms: AtomicU64,
 }
 
 /// What must be read together.
@@ -130,6 +131,8 @@ pub struct PartitionSnapshot {
     pub store_segments: u64,
     /// How long this instance may still send; `None` where there is no lease.
     pub lease_remaining: Option<Duration>,
+    /// How long its transaction has been open; `None` where none is.
+    pub transaction_age: Option<Duration>,
 }
 
 impl PartitionBoard {
@@ -148,6 +151,7 @@ impl PartitionBoard {
             store_bytes: AtomicU64::new(0),
             store_segments: AtomicU64::new(0),
             lease_ends_ms: AtomicU64::new(NEVER),
+            transaction_begun_ms: AtomicU64::new(NEVER),
             watch,
         }
     }
@@ -222,6 +226,16 @@ impl PartitionBoard {
         self.lease_ends_ms.store(ends, Relaxed);
     }
 
+    /// Says that a transaction was begun.
+    pub fn transaction_begun(&self) {
+        self.transaction_begun_ms.store(self.watch.elapsed_ms(), Relaxed);
+    }
+
+    /// Says that the transaction has ended, one way or the other.
+    pub fn transaction_ended(&self) {
+        self.transaction_begun_ms.store(NEVER, Relaxed);
+    }
+
     pub(super) fn checkpointed(&self, took: Duration, slow: bool) {
         self.checkpoint_at_ms.store(self.watch.elapsed_ms(), Relaxed);
         self.checkpoint_took_ms.store(millis(took), Relaxed);
@@ -257,6 +271,8 @@ impl PartitionBoard {
             store_segments: self.store_segments.load(Relaxed),
             lease_remaining: known(self.lease_ends_ms.load(Relaxed))
                 .map(|ends| ends.saturating_sub(span(now_ms))),
+            transaction_age: known(self.transaction_begun_ms.load(Relaxed))
+                .map(|begun| span(now_ms).saturating_sub(begun)),
         }
     }
 

@@ -377,6 +377,44 @@ fn run_time() -> Table {
                 source: os(98),
             }),
         ),
+        (
+            "E6011",
+            Box::new(Kafka::TransactionsRefused {
+                servers: SERVERS.to_owned(),
+                id: "dedup-probe-00ff".to_owned(),
+                cause: said(RDKafkaErrorCode::TransactionalIdAuthorizationFailed),
+            }),
+        ),
+        (
+            "E6012",
+            Box::new(Kafka::TransactionFenced {
+                id: "dedup-payments-3".to_owned(),
+                cause: said(RDKafkaErrorCode::ProducerFenced),
+            }),
+        ),
+        (
+            "E6013",
+            Box::new(Kafka::TransactionTimeout {
+                servers: SERVERS.to_owned(),
+                timeout: Duration::from_secs(3600),
+                cause: said(RDKafkaErrorCode::InvalidTransactionTimeout),
+            }),
+        ),
+        (
+            "E6014",
+            Box::new(Kafka::TransactionsUnanswered {
+                servers: SERVERS.to_owned(),
+                waited: Duration::from_millis(30_041),
+                cause: said(RDKafkaErrorCode::OperationTimedOut),
+            }),
+        ),
+        (
+            "E6015",
+            Box::new(Kafka::Transaction {
+                id: "dedup-payments-3".to_owned(),
+                cause: said(RDKafkaErrorCode::IllegalGeneration),
+            }),
+        ),
         ("E6009", Box::new(Forced)),
         (
             "E6010",

@@ -33,6 +33,15 @@ const CATCHING_UP: [Phase; 4] = [Phase::Open, Phase::Wait, Phase::CatchUp, Phase
 const WORKING: [Phase; 4] =
     [Phase::Steady, Phase::CheckpointBegin, Phase::CheckpointDurable, Phase::Commit];
 
+/// The phases of a program that works in transactions.
+const TRANSACTING: [Phase; 5] = [
+    Phase::Steady,
+    Phase::CheckpointBegin,
+    Phase::TransactionCommit,
+    Phase::Commit,
+    Phase::CheckpointDurable,
+];
+
 /// What else goes wrong in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
@@ -63,19 +72,30 @@ struct KillLoop {
     kills: u64,
     kills_catching_up: u64,
     ended_by_itself: Vec<String>,
+    working: &'static [Phase],
 }
 
 #[test]
 fn sixty_kills_lose_and_repeat_and_reorder_nothing() {
     needs_broker!();
-    let seed = seed("kill loop");
+    kill_over_and_over("dedup", &WORKING);
+}
+
+#[test]
+fn sixty_kills_in_transactions_lose_and_repeat_nothing_and_leave_none_open() {
+    needs_broker!();
+    kill_over_and_over("transactional", &TRANSACTING);
+}
+
+fn kill_over_and_over(mode: &str, working: &'static [Phase]) {
+    let seed = seed(&format!("kill loop, {mode}"));
     let rounds = number("FIRSTSEEN_KILLS").unwrap_or(KILLS);
     let broker = Broker::start();
     let stage = Stage::set(&broker, "killed", PARTITIONS);
     let mut writer = stage.writer(seed);
     writer.write(AT_FIRST);
     let writer = SteadyWriter::start(writer, IN_ALL - AT_FIRST, PER_SECOND);
-    let home = stage.home().set("source.instance_id", "only-one");
+    let home = stage.home().set("source.instance_id", "only-one").set("delivery.mode", mode);
     let started = Instant::now();
     let mut the_loop = KillLoop {
         broker,
@@ -86,6 +106,7 @@ fn sixty_kills_lose_and_repeat_and_reorder_nothing() {
         kills: 0,
         kills_catching_up: 0,
         ended_by_itself: Vec::new(),
+        working,
     };
     let mut round = 0;
     while the_loop.kills < rounds {
@@ -138,7 +159,7 @@ impl KillLoop {
 
     /// Waits for a moment at work: some marks into it, and a little later.
     fn works(&mut self, sink: &Sink) -> bool {
-        let phase = WORKING[self.random.random_range(0..WORKING.len())];
+        let phase = self.working[self.random.random_range(0..self.working.len())];
         let marks = if phase == Phase::Steady { 0 } else { self.random.random_range(0..6) };
         let reached = sink.reaches(phase, marks, STEADY_WITHIN);
         self.pause(if phase == Phase::Steady { 400 } else { 5 });
@@ -167,7 +188,7 @@ impl KillLoop {
         let stage = &self.stage;
         let committed = stage.admin.committed(&stage.group(), &stage.topic, PARTITIONS);
         for (partition, committed) in committed.unwrap_or_default() {
-            let output_end = stage.admin.watermarks(&stage.output, partition).1;
+            let output_end = stage.admin.high_watermark(&stage.output, partition);
             self.promises.push(Promise { partition, committed, output_end });
         }
     }
@@ -190,6 +211,7 @@ impl KillLoop {
         }
         assert_eq!(ledger.read, u64::try_from(IN_ALL).expect("small"));
         let stage = &self.stage;
+        stage.admin.assert_nothing_open(&stage.output, PARTITIONS);
         assert_kept(&stage.address, &stage.topic, &stage.output, &self.promises);
         let third = rounds / 3;
         assert!(self.kills_catching_up >= third, "{} < {third}", self.kills_catching_up);

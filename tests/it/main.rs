@@ -16,6 +16,7 @@
 //! - `faults`: what happens to disks, topics, groups and brokers in production.
 //! - `kill_loop`: SIGKILL over and over, under load, with broker faults.
 //! - `rebalance`: partitions that move between two instances.
+//! - `transactional`: delivery in transactions, zombies, and how `auto` chooses.
 //! - `topics`: topics that are missing, made again, too small or too few.
 //! - `bugs`: seeded bugs that the tests above must catch (feature `bugs` only).
 //!
@@ -46,6 +47,7 @@ mod run;
 mod sim;
 mod store;
 mod topics;
+mod transactional;
 
 #[cfg(feature = "bugs")]
 mod bugs;

@@ -30,6 +30,9 @@ topic = "{{topic}}.dedup"
 key = "record-key"
 window = "24h"
 
+[delivery]
+mode = "dedup"                  # the embedded broker takes transactions, but keeps none apart
+
 [checkpoint]
 interval = "250ms"
 

@@ -13,7 +13,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::RDKafkaType;
 
-use super::client::{Context, Handle};
+use super::client::{Context, Handle, Producing};
 use super::ffi::{self, Outgoing, OwnHeaders, Queue, Topic};
 use super::*;
 use crate::config::{ClientProperties, Config, Environment, Membership, StartAt, load_text};
@@ -50,7 +50,7 @@ pub(super) fn properties(pairs: &[(&str, &str)]) -> ClientProperties {
 /// Writes records as no safe interface can.
 pub(super) struct Raw {
     topic: Topic,
-    producer: Handle<Client<Context>>,
+    producer: Producing,
 }
 
 impl Raw {
@@ -64,6 +64,7 @@ impl Raw {
                 .unwrap();
         let queue = Queue::main(client.native_client()).unwrap();
         let topic = Topic::new(client.native_client(), topic).unwrap();
+        let client = std::sync::Arc::new(client);
         let producer = Handle { queue, client, servers: servers.to_owned() };
         Self { topic, producer }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Admin {
     address: String,
     client: AdminClient<DefaultClientContext>,
     watermarks: BaseConsumer,
+    /// Sees what belongs to open transactions, too.
+    uncommitted: BaseConsumer,
 }
 
 /// Returns the settings that all clients of the tests share.
@@ -55,6 +57,10 @@ impl Admin {
             address: address.to_owned(),
             client: client(address).create().expect("a plain client"),
             watermarks: client(address).create().expect("a plain client"),
+            uncommitted: client(address)
+                .set("isolation.level", "read_uncommitted")
+                .create()
+                .expect("a plain client"),
         }
     }
 
@@ -135,6 +141,24 @@ impl Admin {
     /// Where the broker does not answer in time.
     pub(crate) fn watermarks(&self, topic: &str, partition: i32) -> (i64, i64) {
         until("the watermarks", ASK * 2, || self.watermarks_of(topic, partition).ok())
+    }
+
+    /// Returns where the records of a partition end, those of open transactions included. Where
+    /// that is more than [`Admin::watermarks`] says, one is open.
+    pub(crate) fn high_watermark(&self, topic: &str, partition: i32) -> i64 {
+        until("the high watermark", ASK * 2, || {
+            self.uncommitted.fetch_watermarks(topic, partition, Duration::from_secs(5)).ok()
+        })
+        .1
+    }
+
+    /// Fails unless readers of committed records can read each partition to its end.
+    pub(crate) fn assert_nothing_open(&self, topic: &str, partitions: i32) {
+        for partition in 0..partitions {
+            let (stable, high) =
+                (self.watermarks(topic, partition).1, self.high_watermark(topic, partition));
+            assert_eq!(stable, high, "a transaction is open in {topic}/{partition}");
+        }
     }
 
     fn watermarks_of(

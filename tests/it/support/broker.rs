@@ -27,7 +27,7 @@ pub(crate) struct Broker {
     port: u16,
     controller_port: u16,
     class_path: String,
-    /// Properties besides the usual ones, a line each.
+    /// Lines added to the properties.
     more: String,
     /// Properties, log directory, and what the broker printed.
     home: TempDir,
@@ -61,7 +61,7 @@ impl Broker {
         Self::start_with("")
     }
 
-    /// The same with `more` properties, a line each.
+    /// Starts a broker of one's own with more properties, a line each.
     ///
     /// # Panics
     /// As [`Broker::start`].
@@ -92,6 +92,20 @@ impl Broker {
     /// Returns what clients connect to.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Runs Kafka's own tool for access rules, such as `--add --deny-principal User:* …`.
+    ///
+    /// # Panics
+    /// Where the tool fails, with what it told.
+    pub(crate) fn access_rules(&self, arguments: &[&str]) {
+        let mut java = Command::new("java");
+        java.args(["-Xmx128m", "-XX:+UseSerialGC", "-cp", &self.class_path]);
+        java.args(["org.apache.kafka.tools.AclCommand", "--bootstrap-server", &self.address()]);
+        let output = java.args(arguments).output().expect("`java` can be run");
+        let told =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {told}");
     }
 
     /// Ends the broker with SIGKILL; its data stays.
@@ -131,22 +145,10 @@ impl Broker {
     /// # Panics
     /// Where the tool fails.
     pub(crate) fn deny(&self, operations: &[&str], resource: &[&str]) {
-        // It moved with Kafka 4.
-        let moved = ["org.apache.kafka.tools.AclCommand", "kafka.admin.AclCommand"];
-        let mut told = String::new();
-        for class in moved {
-            let mut tool = Command::new("java");
-            tool.args(["-XX:TieredStopAtLevel=1", "-cp", &self.class_path, class]);
-            tool.args(["--bootstrap-server", &self.address(), "--add", "--deny-principal"]);
-            tool.args(["User:*", "--force"]).args(resource);
-            tool.args(operations.iter().flat_map(|operation| ["--operation", operation]));
-            let output = tool.output().expect("java runs");
-            if output.status.success() {
-                return;
-            }
-            told += &String::from_utf8_lossy(&output.stderr);
-        }
-        panic!("cannot deny {operations:?} on {resource:?}: {told}");
+        let rule = ["--add", "--deny-principal", "User:*", "--force"];
+        let operations = operations.iter().flat_map(|operation| ["--operation", *operation]);
+        let all = rule.into_iter().chain(operations).chain(resource.iter().copied());
+        self.access_rules(&all.collect::<Vec<_>>());
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -156,9 +158,8 @@ impl Broker {
     fn launch(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         let file = self.home.path().join("server.properties");
-        let data = self.home.path().join("data");
-        let text = properties(self.port, self.controller_port, &data) + &self.more;
-        fs::write(&file, text).expect("the broker's home can be written");
+        let text = properties(self.port, self.controller_port, &self.home.path().join("data"));
+        fs::write(&file, text + &self.more).expect("the broker's home can be written");
         let log = File::create(self.log_path()).expect("the broker's home can be written");
         let mut java = Command::new("java");
         java.args(["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"])
@@ -222,7 +223,12 @@ fn copy_directory(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a directory can be made");
     for entry in fs::read_dir(from).expect("the formatted directory can be read") {
         let entry = entry.expect("the formatted directory can be read");
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("a file can be copied");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_directory(&from, &to);
+        } else {
+            fs::copy(from, to).expect("a file can be copied");
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl Home {
             .set("sink.topic", "{topic}.dedup")
             .set("sink.delivery_timeout", "3s")
             .set("dedup.window", "24h")
+            .set("delivery.mode", "dedup")
             .set("checkpoint.interval", "200ms")
             .set("state.dir", state)
             .set("status.listen", format!("127.0.0.1:{status_port}"))
@@ -47,6 +48,15 @@ impl Home {
             table = inner.as_table_mut().expect("a section");
         }
         table.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Leaves a key out that was set.
+    pub(crate) fn unset(mut self, path: &str) -> Self {
+        let (section, key) = path.split_once('.').expect("a section and a key");
+        if let Some(Value::Table(table)) = self.config.get_mut(section) {
+            table.remove(key);
+        }
         self
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod http;
 pub(crate) mod jars;
 pub(crate) mod process;
+pub(crate) mod proxy;
 pub(crate) mod reader;
 pub(crate) mod records;
 pub(crate) mod sink;

@@ -22,6 +22,7 @@ pub(crate) enum Phase {
     CatchUpEnd,
     Steady,
     CheckpointBegin,
+    TransactionCommit,
     CheckpointDurable,
     Commit,
     Drain,
@@ -37,6 +38,7 @@ impl Phase {
             Self::CatchUpEnd => "catch-up-end",
             Self::Steady => "steady",
             Self::CheckpointBegin => "checkpoint-begin",
+            Self::TransactionCommit => "transaction-commit",
             Self::CheckpointDurable => "checkpoint-durable",
             Self::Commit => "commit",
             Self::Drain => "drain",
@@ -84,8 +86,13 @@ impl Sink {
 
     /// Starts `firstseen run` with environment variables besides.
     pub(crate) fn start_with(home: &Home, environment: &[(&str, &str)]) -> Self {
+        Self::start_as(home, &[], environment)
+    }
+
+    /// Starts `firstseen run` with more arguments and environment variables.
+    pub(crate) fn start_as(home: &Home, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firstseen"));
-        command.args(["run", "--log", "json", "--config"]).arg(home.write());
+        command.args(["run", "--log", "json", "--config"]).arg(home.write()).args(arguments);
         command.env("FIRSTSEEN_LOG", "info,firstseen::phase=debug");
         command.envs(environment.iter().copied()).current_dir(home.path());
         Self::launch(command, home.status_port)
@@ -192,6 +199,14 @@ impl Sink {
     /// Returns whether `/health/ready` says yes.
     pub(crate) fn is_ready(&self) -> bool {
         http::get(self.status_port, "/health/ready").is_ok_and(|answer| answer.status == 200)
+    }
+
+    /// Returns a metric with these labels, written as the program writes them; `None` as for
+    /// [`Sink::metric`].
+    pub(crate) fn series(&self, name: &str, labels: &str) -> Option<f64> {
+        let page = http::get(self.status_port, "/metrics").ok()?.body;
+        let wanted = format!("{name}{{{labels}}} ");
+        page.lines().find_map(|line| line.strip_prefix(&wanted)?.parse().ok())
     }
 
     /// Returns a metric, summed over its labels; `None` where there is none of that name or the
