@@ -293,7 +293,7 @@ fn a_ceiling_below_the_transaction_timeout_is_a_finding() {
     let stage = Stage::set(strict(), "ceiling", 1);
     let (home, _place) = home_of(&stage);
     let told = check(&home, &[]);
-    told.assert_only(&["clock", "transaction-timeout", "transactional-id"]);
+    told.assert_only(&["clock", "mode", "transaction-timeout", "transactional-id"]);
     let finding = told.finding("transaction-timeout", "breaks");
     assert_eq!(finding["found"], "30s");
     // Where transactions are not wanted, nobody asks for them.
@@ -363,7 +363,7 @@ fn a_producer_that_may_not_have_an_id_and_topics_that_are_hidden_are_findings() 
     broker.deny(&["Describe"], &["--topic", &stage.topic]);
     broker.deny(&["Describe"], &["--group", &stage.group()]);
     let told = check(&home, &[]);
-    told.finding("idempotent-write", "breaks");
+    told.finding("idempotent-write", "weakens");
     assert_eq!(told.finding("source-topic", "breaks")["found"], "may not be described");
     told.finding("group-rights", "breaks");
     told.finding("group-members", "unknown");

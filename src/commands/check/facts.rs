@@ -10,7 +10,7 @@ use crate::kafka::survey::{
     idempotence, transactions,
 };
 use crate::kafka::{Cluster, Error};
-use crate::words::{Timestamp, WallClock};
+use crate::words::{SourcePartition, Timestamp, WallClock};
 
 /// How long the brokers may take to answer at all, and how long one question may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
@@ -119,7 +119,7 @@ pub(super) fn gather(config: &Config, tell: &dyn Fn(&str)) -> Result<Facts, Erro
     let group = source.survey_group(&config.source.group);
     tell("asking for a producer's id");
     let producing = idempotence(config, PROBE_TIMEOUT)?;
-    let probed = probe(config, output)?;
+    let probed = probe(config, output, &pairs)?;
     watch(config, &mut pairs, (&source, output), tell);
     Ok(Facts {
         now,
@@ -146,12 +146,13 @@ fn selected(config: &Config, source: &Cluster) -> Result<Vec<String>, Error> {
 }
 
 /// Asks the transaction coordinator. The one place that decides how `check` probes.
-fn probe(config: &Config, output: &Cluster) -> Result<Transactions, Error> {
+fn probe(config: &Config, output: &Cluster, pairs: &[Pair]) -> Result<Transactions, Error> {
     if !mode::wants_transactions(config) {
         return Ok(Transactions::NotAsked);
     }
-    let id = mode::probe_id(config);
-    transactions(config, output, &id, mode::TRANSACTION_TIMEOUT, PROBE_TIMEOUT)
+    let topic = pairs.first().map_or("", |pair| pair.source.topic.name.as_str());
+    let partition = SourcePartition::new(topic, 0);
+    transactions(config, output, &mode::probe_id(config), &partition, PROBE_TIMEOUT)
 }
 
 /// Looks a second time at what an open transaction holds back, late enough to see whether it moves.

@@ -201,11 +201,11 @@ kinds! {
         "Describe and Read on the group: to join it and to commit offsets.",
         "`kafka-acls.sh --add --allow-principal User:NAME --operation Read --group G`";
     IdempotentWrite = "idempotent-write", "ACL",
-        "Whether a producer gets an id, without which retries could repeat and reorder records. Tried.",
+        "Whether a producer gets an id. Without one `run` writes one request at a time, and an answer that is lost can repeat a record. Tried.",
         "`kafka-acls.sh --add --allow-principal User:NAME --operation IdempotentWrite --cluster`";
     TransactionalId = "transactional-id", "ACL",
         "Whether transactions can begin under this user's ids. Tried with an id of the check's own.",
-        "`kafka-acls.sh --add --allow-principal User:NAME --operation Write --operation Describe --transactional-id G --resource-pattern-type prefixed`";
+        "`kafka-acls.sh --add --allow-principal User:NAME --operation Write --operation Describe --transactional-id PREFIX --resource-pattern-type prefixed`";
     Features = "broker-features", "ApiVersions",
         "Which requests the brokers take, and by them what they can.",
         "Brokers of Kafka 2.5 or newer.";

@@ -7,12 +7,6 @@ use super::finding::{Finding, Kind, Severity};
 use crate::config::{Config, DeliveryMode};
 use crate::kafka::survey::{Idempotence, Transactions};
 
-/// The longest a transaction may stay open before its coordinator aborts it.
-pub(super) const TRANSACTION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// Whether this build can deliver with transactions at all.
-const BUILT: bool = false;
-
 /// How records will be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -40,7 +34,7 @@ pub(super) struct Choice {
 /// Returns the id that the probe uses: under the prefix of real ones, so that it needs the same
 /// rights, and nobody else's, so that it fences nobody.
 pub(super) fn probe_id(config: &Config) -> String {
-    format!("{}-firstseen-check", config.source.group)
+    format!("{}-firstseen-check", config.transactional_id_prefix())
 }
 
 /// Returns whether transactions are worth a probe: with two clusters, or none wanted, they are not.
@@ -54,10 +48,16 @@ pub(super) fn wants_transactions(config: &Config) -> bool {
 /// somebody's mistake, must not cost the stronger promise unnoticed.
 pub(super) fn choose(config: &Config, facts: &Facts) -> Choice {
     use Severity::{Breaks, Ok, Unknown, Weakens};
-    if config.delivery.mode == DeliveryMode::Dedup {
-        return Choice::new("dedup", Delivery::Dedup, "the config asks for it", Ok);
-    }
-    let auto = |delivery, reason: String, severity| Choice::new("auto", delivery, reason, severity);
+    let (asked, must) = match config.delivery.mode {
+        DeliveryMode::Dedup => {
+            return Choice::new("dedup", Delivery::Dedup, "the config asks for it", Ok);
+        }
+        DeliveryMode::Auto => ("auto", false),
+        DeliveryMode::Transactional => ("transactional", true),
+    };
+    let choice =
+        |delivery, reason: String, severity| Choice::new(asked, delivery, reason, severity);
+    // The config refuses two clusters where transactions are a must.
     if let Some(output) = &facts.output {
         let same = output.id.is_some() && output.id == facts.source.id;
         let reason = if same {
@@ -65,7 +65,7 @@ pub(super) fn choose(config: &Config, facts: &Facts) -> Choice {
         } else {
             "the output is on another cluster, which no transaction spans"
         };
-        return auto(Delivery::Dedup, reason.to_owned(), Weakens);
+        return choice(Delivery::Dedup, reason.to_owned(), Weakens);
     }
     let plain = match facts.producing.idempotence {
         Idempotence::Refused(_) => "; the producer's id is refused too, see `idempotent-write`",
@@ -73,34 +73,35 @@ pub(super) fn choose(config: &Config, facts: &Facts) -> Choice {
     };
     match &facts.transactions {
         Transactions::Work { .. } => {
-            auto(Delivery::Transactional, "transactions can begin".to_owned(), Ok)
+            choice(Delivery::Transactional, "transactions can begin".to_owned(), Ok)
+        }
+        Transactions::Cannot(cause) if must => {
+            choice(Delivery::Refused, format!("transactions cannot be had: {cause}"), Breaks)
         }
         Transactions::Cannot(cause) => {
-            auto(Delivery::Dedup, format!("transactions cannot be had: {cause}{plain}"), Weakens)
+            choice(Delivery::Dedup, format!("transactions cannot be had: {cause}{plain}"), Weakens)
         }
         Transactions::Misconfigured(cause) => {
-            auto(Delivery::Refused, format!("transactions are refused: {cause}"), Breaks)
+            choice(Delivery::Refused, format!("transactions are refused: {cause}"), Breaks)
         }
-        Transactions::Fenced(cause) => {
-            auto(Delivery::Unknown, format!("another check took the probe's id: {cause}"), Unknown)
-        }
+        Transactions::Fenced(cause) => choice(
+            Delivery::Unknown,
+            format!("another check took the probe's id: {cause}"),
+            Unknown,
+        ),
+        Transactions::NotNow(cause) if config.delivery.fallback_on_timeout && !must => choice(
+            Delivery::Dedup,
+            format!("the transaction coordinator gave no answer, and that may do: {cause}"),
+            Weakens,
+        ),
         Transactions::NotNow(cause) => {
             let reason = format!("the transaction coordinator gave no answer: {cause}");
-            auto(Delivery::Unknown, reason, Unknown)
+            choice(Delivery::Unknown, reason, Unknown)
         }
         Transactions::NotAsked => {
-            auto(Delivery::Unknown, "the coordinator was not asked".to_owned(), Unknown)
+            choice(Delivery::Unknown, "the coordinator was not asked".to_owned(), Unknown)
         }
     }
-}
-
-/// Says what this build makes of a choice that it cannot carry out.
-pub(super) fn as_built(choice: Choice) -> Choice {
-    if BUILT || choice.delivery == Delivery::Dedup {
-        return choice;
-    }
-    let reason = format!("this build delivers without transactions ({})", choice.reason);
-    Choice::new(choice.asked, Delivery::Dedup, reason, Severity::Ok)
 }
 
 impl Choice {

@@ -42,8 +42,9 @@ counts no more. On a single development broker `--accept replication` is what yo
 ## What it leaves behind
 
 Nothing of yours is written, made, joined or committed. Where `delivery.mode` allows transactions,
-the check begins them under the id `<source.group>-firstseen-check` and ends before the first one:
-the coordinator keeps that id in its own log until `transactional.id.expiration.ms` has passed. A
+the check takes one through its life, short of a commit, as `run` does to decide. Its id is
+`<prefix of transactional ids>-firstseen-check`, and it holds no record, only an offset that is
+aborted. The coordinator keeps that id in its own log until `transactional.id.expiration.ms` has passed. A
 cluster that never had a group or a transaction makes its internal topics when first asked, as it
 does for any client. The state's lock is looked at, not taken, and nothing is made in `state.dir`.
 

@@ -46,13 +46,6 @@ pub(in crate::kafka) struct Listed {
     pub(in crate::kafka) timestamp: i64,
 }
 
-/// Why a transactional producer could not begin.
-pub(in crate::kafka) struct Refused {
-    pub(in crate::kafka) cause: Cause,
-    pub(in crate::kafka) code: RDKafkaErrorCode,
-    pub(in crate::kafka) fatal: bool,
-}
-
 /// Describes a topic and what this user may do with it.
 pub(in crate::kafka) fn describe_topic(
     client: &NativeClient,
@@ -287,27 +280,6 @@ pub(in crate::kafka) fn list_offsets(
             Ok(array(infos, count).iter().filter_map(one).collect())
         }
     })
-}
-
-/// Lets a transactional producer begin: it gets its id and fences whoever had it before.
-pub(in crate::kafka) fn init_transactions(
-    client: &NativeClient,
-    timeout: Duration,
-) -> Result<(), Refused> {
-    // SAFETY: the client lives; the error is ours to destroy and all in it is copied.
-    unsafe {
-        let error = sys::rd_kafka_init_transactions(client.ptr(), millis(timeout));
-        let Some(error) = NonNull::new(error) else { return Ok(()) };
-        let error = error.as_ptr();
-        let code = RDKafkaErrorCode::from(sys::rd_kafka_error_code(error));
-        let told = Refused {
-            cause: Cause::new(code, text(sys::rd_kafka_error_string(error))),
-            code,
-            fatal: sys::rd_kafka_error_is_fatal(error) != 0,
-        };
-        sys::rd_kafka_error_destroy(error);
-        Err(told)
-    }
 }
 
 /// Sends a request and reads its answer, which dies with its event.

@@ -3,6 +3,7 @@
 //! Both write no record into any topic of a user's. A transactional id that begins leaves an entry
 //! in the broker's own log, which the broker removes by itself (`transactional.id.expiration.ms`).
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rdkafka::config::RDKafkaLogLevel;
@@ -13,10 +14,11 @@ use super::{Asked, Cause};
 use crate::config::Config;
 use crate::kafka::client::Reach;
 use crate::kafka::cluster::Cluster;
-use crate::kafka::error::{Class, Error, class};
-use crate::kafka::ffi::{EventKind, admin};
+use crate::kafka::error::Error;
+use crate::kafka::ffi::EventKind;
+use crate::kafka::probe::{Answer, probe};
 use crate::kafka::sink::producer;
-use crate::words::{Timestamp, WallClock};
+use crate::words::{SourcePartition, Timestamp, WallClock};
 
 /// What came of asking for a producer's id.
 #[derive(Clone, Debug)]
@@ -110,60 +112,55 @@ pub fn idempotence(config: &Config, timeout: Duration) -> Result<Producing, Erro
     Ok(Producing { idempotence, apis: (!apis.is_empty()).then_some(apis) })
 }
 
-/// Begins transactions with `id`, which must be nobody else's, and ends before the first one.
+/// Takes a transaction under `id`, which must be nobody else's, through its life short of its end,
+/// as `run` does to decide.
 ///
-/// `cluster` is the output's; it is asked for the time that the coordinator noted.
+/// `cluster` is the output's; it is asked for the time that the coordinator noted. `partition` is
+/// one that the group reads.
 ///
 /// # Errors
-/// [`Error::Setting`] where the client refuses a property.
+/// [`Error::Setting`] where the client refuses a property, or a connection that will never work.
 pub fn transactions(
     config: &Config,
     cluster: &Cluster,
     id: &str,
-    transaction_timeout: Duration,
+    partition: &SourcePartition,
     timeout: Duration,
 ) -> Result<Transactions, Error> {
-    let limit = transaction_timeout.as_millis().to_string();
-    let owned = [
-        ("enable.idempotence", "true"),
-        ("transactional.id", id),
-        ("transaction.timeout.ms", limit.as_str()),
-        ("message.timeout.ms", limit.as_str()),
-    ];
-    let settings = Reach::output(config).config(&[], &owned);
-    let producer = producer(&settings, config.sink_bootstrap_servers())?;
     let wall = WallClock::system();
     let before = wall.now();
-    let begun = admin::init_transactions(producer.client.native_client(), timeout);
-    while let Some(event) = producer.queue.poll(Duration::ZERO) {
-        producer.context().absorb(&event);
-    }
-    Ok(match begun {
-        Ok(()) => {
+    match probe(config, id, partition, timeout, &AtomicBool::new(false)) {
+        Ok(Answer::Allowed) => {
             let broker = cluster.newest(TRANSACTION_LOG);
             let clock = broker.map(|broker| Clock { before, broker, after: wall.now() });
-            Transactions::Work { clock }
+            Ok(Transactions::Work { clock })
         }
-        Err(refused) => classed(refused, producer.context().last()),
-    })
+        Ok(Answer::Refused { cause, .. }) => Ok(Transactions::Cannot(of(&cause))),
+        Ok(Answer::NotNow { cause }) => Ok(Transactions::NotNow(of(&cause))),
+        Err(error) => match error {
+            Error::TransactionTimeout { .. } => Ok(Transactions::Misconfigured(of(&error))),
+            Error::TransactionFenced { .. } => Ok(Transactions::Fenced(of(&error))),
+            // Such as a right on the group, which has a finding of its own.
+            Error::BrokerAuthorization { .. } | Error::Transaction { .. } => {
+                Ok(Transactions::NotNow(of(&error)))
+            }
+            other => Err(other),
+        },
+    }
 }
 
 /// Where the coordinator notes, with its own time, who began.
 const TRANSACTION_LOG: &str = "__transaction_state";
 
-/// Sorts a refusal. Only what will never change is "cannot": an outage must not cost a guarantee.
-fn classed(refused: admin::Refused, heard: Option<Cause>) -> Transactions {
-    let admin::Refused { cause, code, fatal } = refused;
-    match code {
-        K::UnsupportedFeature
-        | K::TransactionalIdAuthorizationFailed
-        | K::ClusterAuthorizationFailed => Transactions::Cannot(cause),
-        K::InvalidTransactionTimeout => Transactions::Misconfigured(cause),
-        K::Fenced | K::ProducerFenced | K::InvalidProducerEpoch => Transactions::Fenced(cause),
-        _ if fatal => Transactions::Misconfigured(cause),
-        // A bare timeout says less than what the client complained about meanwhile.
-        _ if class(code) == Class::Timeout => Transactions::NotNow(heard.unwrap_or(cause)),
-        _ => Transactions::NotNow(cause),
+/// Returns what is at the bottom of an error: the broker's own words, with their code.
+fn of(error: &Error) -> Cause {
+    let mut deepest: &dyn std::error::Error = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    match deepest.downcast_ref::<Cause>() {
+        Some(cause) => cause.clone(),
+        None => Cause::text(deepest.to_string()),
     }
 }
 
@@ -178,29 +175,6 @@ fn has_id(statistics: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refused(code: K, fatal: bool) -> Transactions {
-        classed(admin::Refused { cause: Cause::of(code), code, fatal }, None)
-    }
-
-    #[test]
-    fn only_what_will_never_change_is_a_reason_to_do_without_transactions() {
-        for code in [
-            K::UnsupportedFeature,
-            K::TransactionalIdAuthorizationFailed,
-            K::ClusterAuthorizationFailed,
-        ] {
-            assert!(matches!(refused(code, true), Transactions::Cannot(_)), "{code:?}");
-        }
-        for code in [K::OperationTimedOut, K::CoordinatorNotAvailable, K::ConcurrentTransactions] {
-            assert!(matches!(refused(code, false), Transactions::NotNow(_)), "{code:?}");
-        }
-        assert!(matches!(
-            refused(K::InvalidTransactionTimeout, true),
-            Transactions::Misconfigured(_)
-        ));
-        assert!(matches!(refused(K::ProducerFenced, true), Transactions::Fenced(_)));
-    }
 
     #[test]
     fn a_producer_id_is_read_from_the_clients_figures() {

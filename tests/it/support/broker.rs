@@ -202,22 +202,10 @@ impl Broker {
     /// # Panics
     /// Where the tool fails.
     pub(crate) fn deny(&self, operations: &[&str], resource: &[&str]) {
-        // It moved with Kafka 4.
-        let moved = ["org.apache.kafka.tools.AclCommand", "kafka.admin.AclCommand"];
-        let mut told = String::new();
-        for class in moved {
-            let mut tool = Command::new("java");
-            tool.args(["-XX:TieredStopAtLevel=1", "-cp", &self.class_path, class]);
-            tool.args(["--bootstrap-server", &self.address(), "--add", "--deny-principal"]);
-            tool.args(["User:*", "--force"]).args(resource);
-            tool.args(operations.iter().flat_map(|operation| ["--operation", operation]));
-            let output = tool.output().expect("java runs");
-            if output.status.success() {
-                return;
-            }
-            told += &String::from_utf8_lossy(&output.stderr);
-        }
-        panic!("cannot deny {operations:?} on {resource:?}: {told}");
+        let rule = ["--add", "--deny-principal", "User:*", "--force"];
+        let operations = operations.iter().flat_map(|operation| ["--operation", *operation]);
+        let all = rule.into_iter().chain(operations).chain(resource.iter().copied());
+        self.access_rules(&all.collect::<Vec<_>>());
     }
 
     fn signal(&mut self, signal: Signal) {

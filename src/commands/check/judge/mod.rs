@@ -21,7 +21,7 @@ use crate::kafka::Cause;
 
 /// Returns the delivery this comes to, and every finding, the worst first.
 pub(super) fn judge(config: &Config, facts: &Facts) -> (Choice, Vec<Finding>) {
-    let choice = mode::as_built(mode::choose(config, facts));
+    let choice = mode::choose(config, facts);
     let mut all = vec![choice.finding()];
     all.extend(warned(config));
     all.push(membership(config));

@@ -101,11 +101,12 @@ fn idempotent_write(commands: &Commands, tried: &Idempotence) -> Finding {
     let grant = || commands.grant(&["IdempotentWrite"], "--cluster");
     match tried {
         Idempotence::Works => finding("a producer gets an id".to_owned()),
+        // Then `run` writes without one, a request at a time.
         Idempotence::Refused(cause) if cause.is_denied() => {
-            finding(format!("refused: {cause}")).is(Severity::Breaks, grant())
+            finding(format!("refused: {cause}")).is(Severity::Weakens, grant())
         }
         Idempotence::Refused(cause) => finding(format!("not there: {cause}"))
-            .is(Severity::Breaks, "use brokers that take InitProducerId (Kafka 0.11 or newer)"),
+            .is(Severity::Weakens, "use brokers that take InitProducerId (Kafka 0.11 or newer)"),
         Idempotence::Unknown(cause) => {
             finding(format!("no answer: {cause}")).is(Severity::Unknown, grant())
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::command::Commands;
 use super::super::facts::{Again, Facts, Watched};
 use super::super::finding::{Finding, Kind, Severity};
-use super::super::mode::{self, TRANSACTION_TIMEOUT};
+use super::super::mode;
 use super::{setting, span, span_ms, untold};
 use crate::config::Config;
 use crate::kafka::survey::{ClusterSurvey, OffsetFacts, Transactions};
@@ -101,7 +101,7 @@ pub(super) fn lowest(cluster: &ClusterSurvey, setting: &str) -> Result<u64, Stri
 
 fn timeout(config: &Config, facts: &Facts) -> Finding {
     let kind = Kind::TransactionTimeout;
-    let ours = TRANSACTION_TIMEOUT;
+    let ours = config.delivery.transaction_timeout;
     let longest = config.checkpoint.interval.saturating_add(MARGIN);
     if longest >= ours {
         let found = format!("checkpoint.interval is {}", span(config.checkpoint.interval));
@@ -139,11 +139,10 @@ pub(super) fn see_brokers(commands: &Commands) -> String {
 }
 
 fn id(config: &Config, commands: &Commands, probe: &Transactions) -> Finding {
-    let group = &config.source.group;
     let finding = |found: String| {
         Finding::new(Kind::TransactionalId, mode::probe_id(config), found, "transactions begin")
     };
-    let prefix = super::super::command::quoted(group);
+    let prefix = super::super::command::quoted(config.transactional_id_prefix());
     let grant = || {
         let id = format!("--transactional-id {prefix} --resource-pattern-type prefixed");
         commands.grant(&["Describe", "Write"], &id)

@@ -90,6 +90,22 @@ fn auto_does_without_transactions_only_where_they_cannot_be_had() {
 }
 
 #[test]
+fn transactions_that_are_a_must_are_not_done_without() {
+    let cases: [(fn(&mut World), Delivery, Severity); 3] = [
+        (|_| {}, Delivery::Transactional, Good),
+        (denied, Delivery::Refused, Breaks),
+        (away, Delivery::Unknown, Unknown),
+    ];
+    for (n, (change, delivery, severity)) in cases.into_iter().enumerate() {
+        let mut world = World::clean();
+        world.config.delivery.mode = DeliveryMode::Transactional;
+        change(&mut world);
+        let choice = choose(&world.config, &world.facts);
+        assert_eq!((choice.delivery, choice.severity), (delivery, severity), "{n}: {choice:?}");
+    }
+}
+
+#[test]
 fn a_membership_without_a_group_weakens() {
     each(
         Kind::Membership,
@@ -286,17 +302,17 @@ fn a_group_that_may_not_be_read_breaks_it() {
 }
 
 #[test]
-fn a_producer_that_gets_no_id_breaks_it() {
+fn a_producer_that_gets_no_id_weakens() {
     each(
         Kind::IdempotentWrite,
         &[],
         &[
             ("it gets one", Good, |_| {}),
-            ("it is refused", Breaks, |w| {
+            ("it is refused", Weakens, |w| {
                 let refused = refusal(RDKafkaErrorCode::ClusterAuthorizationFailed);
                 w.facts.producing.idempotence = Idempotence::Refused(refused);
             }),
-            ("the broker has none to give", Breaks, |w| {
+            ("the broker has none to give", Weakens, |w| {
                 let refused = refusal(RDKafkaErrorCode::UnsupportedFeature);
                 w.facts.producing.idempotence = Idempotence::Refused(refused);
             }),
