@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::Offset;
-use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::super::client::{Context, Handle, list, setting};
+use super::super::client::{Producing, list, setting};
 use super::super::error::{Cause, Class, Error, class};
 use super::super::ffi::{Batch, EventKind, Outgoing, Stream, Topic, produce};
 use super::super::sink::producer;
@@ -84,7 +83,7 @@ fn missing(topic: &str) -> Error {
 struct Writer {
     /// Before the producer it belongs to.
     topic: Topic,
-    producer: Handle<Client<Context>>,
+    producer: Producing,
     name: String,
     sent: u64,
     confirmed: u64,
