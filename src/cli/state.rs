@@ -135,9 +135,9 @@ fn time(text: &str) -> Result<Timestamp, String> {
         return Ok(Timestamp(ms));
     }
     let expected = || "expected a time such as 2026-11-30T12:00:00Z, or ms since 1970".to_owned();
-    let time = humantime::parse_rfc3339_weak(text).map_err(|_| expected())?;
-    let since = time.duration_since(UNIX_EPOCH).map_err(|_| expected())?;
-    i64::try_from(since.as_millis()).map(Timestamp).map_err(|_| expected())
+    let time = humantime::parse_rfc3339_weak(text).map_err(|_error| expected())?;
+    let since = time.duration_since(UNIX_EPOCH).map_err(|_error| expected())?;
+    i64::try_from(since.as_millis()).map(Timestamp).map_err(|_error| expected())
 }
 
 impl StateArgs {

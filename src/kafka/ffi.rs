@@ -495,7 +495,6 @@ unsafe extern "C" fn on_new(
     unsafe { sys::rd_kafka_interceptor_add_on_request_sent(client, COUNTER, Some(on_sent), counts) }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the client's own signature")]
 unsafe extern "C" fn on_sent(
     _client: *mut sys::rd_kafka_t,
     _socket: c_int,

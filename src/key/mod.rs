@@ -19,6 +19,6 @@ mod rule;
 mod secret;
 
 pub use fingerprint::{Fingerprint, HashKind, Hasher};
-pub use record::{Headers, Missing, NoHeaders, OwnedRecord, RecordView};
+pub use record::{Headers, Missing, NoHeaders, OwnedHeader, OwnedRecord, RecordView};
 pub use rule::{KeyPart, KeyRule, KeyRuleError};
 pub use secret::Secret;

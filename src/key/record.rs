@@ -69,6 +69,9 @@ impl Headers for [(Vec<u8>, Option<Vec<u8>>)] {
     }
 }
 
+/// Name and value of a header.
+pub type OwnedHeader = (Vec<u8>, Option<Vec<u8>>);
+
 /// The parts of a record, owned: what somebody asks about.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OwnedRecord {
@@ -77,12 +80,12 @@ pub struct OwnedRecord {
     /// The value; `None` is null.
     pub value: Option<Vec<u8>>,
     /// The headers, in order.
-    pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub headers: Vec<OwnedHeader>,
 }
 
 impl OwnedRecord {
     /// Returns the record as rules see it.
-    pub fn view(&self) -> RecordView<'_, [(Vec<u8>, Option<Vec<u8>>)]> {
+    pub fn view(&self) -> RecordView<'_, [OwnedHeader]> {
         RecordView {
             key: self.key.as_deref(),
             value: self.value.as_deref(),

@@ -33,6 +33,7 @@ pub(crate) struct Bounds {
 
 /// What local state there is.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and never for long")]
 pub(crate) enum Local {
     /// A checkpoint.
     Found(Checkpoint),

@@ -58,6 +58,7 @@ pub(super) struct Writer {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a partition, in a box of its own")]
 enum Stage {
     /// Records are sent.
     Open,

@@ -82,7 +82,10 @@ fn check(home: &Home, more: &[&str]) -> Told {
 /// A home whose state would be made where nobody sweeps.
 fn home_of(stage: &Stage) -> (Home, TempDir) {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let home = stage.home().set("state.dir", place.path().join("state").display().to_string());
+    let home = stage
+        .home()
+        .set("delivery.mode", "auto")
+        .set("state.dir", place.path().join("state").display().to_string());
     (home, place)
 }
 
@@ -157,10 +160,13 @@ fn nothing_is_made_where_nothing_is_yet() {
     assert_eq!((stage.output_ends(), stage.admin.ends(&stage.topic, 1)), (vec![0], vec![0]));
 }
 
+/// Settings of a topic, the findings they make, and how bad those are.
+type Fault<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+
 #[test]
 fn each_fault_of_an_output_is_a_finding_and_no_other_is() {
     needs_broker!();
-    let faults: [(&[(&str, &str)], &[&str], &str); 6] = [
+    let faults: [Fault<'_>; 6] = [
         (&[("retention.ms", "3600000")], &["retention-time"], "weakens"),
         (&[("retention.bytes", "1000000")], &["retention-bytes"], "weakens"),
         (&[("cleanup.policy", "compact")], &["cleanup-policy"], "weakens"),

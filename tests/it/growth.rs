@@ -46,7 +46,8 @@ fn what_lies_in_a_partition_that_is_added_is_read_although_the_start_is_latest()
 fn the_only_instance_takes_a_partition_that_is_added() {
     needs_broker!();
     let mut stage = Stage::set(shared(), "alone-added", 1);
-    let mut sink = Sink::start(&stage.home().set("source.membership", "alone"));
+    let home = stage.home().set("source.membership", "alone");
+    let mut sink = Sink::start(&home);
     sink.await_phase(Phase::Steady, STEADY_WITHIN);
     grow(&mut stage);
     stage.await_drained(&mut sink);
@@ -59,7 +60,8 @@ fn the_only_instance_is_not_ready_while_its_broker_is_frozen() {
     needs_broker!();
     let mut broker = Broker::start();
     let stage = Stage::set(&broker, "alone-frozen", 1);
-    let mut sink = Sink::start(&stage.home().set("source.membership", "alone"));
+    let home = stage.home().set("source.membership", "alone");
+    let mut sink = Sink::start(&home);
     sink.await_phase(Phase::Steady, STEADY_WITHIN);
     until("it to be ready", STEADY_WITHIN, || sink.is_ready().then_some(()));
     broker.freeze();

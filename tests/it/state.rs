@@ -82,7 +82,7 @@ fn fields(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-fn verdict<'a>(explanation: &'a Value, partition: u64) -> &'a Value {
+fn verdict(explanation: &Value, partition: u64) -> &Value {
     let verdicts = explanation["verdicts"].as_array().expect("a list");
     let of = |verdict: &&Value| verdict["partition"].as_u64() == Some(partition);
     verdicts.iter().find(of).unwrap_or_else(|| panic!("none of {partition}: {explanation}"))

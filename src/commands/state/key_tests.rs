@@ -20,7 +20,7 @@ fn typed(parts: &[&str], keys: &[&str]) -> Result<OwnedRecord, Error> {
 
 fn assert_same(parts: &[&str], keys: &[&str], record: OwnedRecord) {
     let rule = rule(parts);
-    let asked = typed(&parts.to_vec(), keys).unwrap();
+    let asked = typed(parts, keys).unwrap();
     assert_eq!(fingerprint(&rule, &asked), fingerprint(&rule, &record), "{keys:?}");
     assert!(fingerprint(&rule, &asked).is_ok());
 }

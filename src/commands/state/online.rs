@@ -86,7 +86,7 @@ impl Online {
     fn explain(&self, body: &[u8]) -> Answered {
         // What is wrong with it may quote it, so it is not told.
         let request: Request = serde_json::from_slice(body)
-            .map_err(|_| Refusal(400, "the body is not a question".to_owned()))?;
+            .map_err(|_error| Refusal(400, "the body is not a question".to_owned()))?;
         if !reads(&self.config, &request.topic) {
             let what = format!("topic `{}` is not read here", request.topic);
             return Err(Refusal(404, what));
@@ -112,7 +112,7 @@ impl Online {
 
     fn compact(&self, body: &[u8]) -> Answered {
         let request: compact::Request = serde_json::from_slice(body)
-            .map_err(|_| Refusal(400, "the body is not a request".to_owned()))?;
+            .map_err(|_error| Refusal(400, "the body is not a request".to_owned()))?;
         let scope = Scope { topic: request.topic, partition: request.partition };
         let begun = Instant::now();
         let (mut merges, mut done) = (0, false);

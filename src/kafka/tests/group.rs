@@ -143,7 +143,7 @@ fn an_offset_given_with_the_answer_needs_no_seek() {
         raw.write(0, &[b"v"]);
     }
     let partition = SourcePartition::new("in", 0);
-    let mut source = alone(&config, &partition, 0);
+    let mut source = given(&config, &partition);
     source.accept(&[(partition.clone(), Some(ResumeOffset(5)))]).unwrap();
     assert!(matches!(source.poll(Duration::from_millis(300)), Polled::Nothing), "not begun");
     source.begin(&partition, ResumeOffset(5), SOON).unwrap();

@@ -111,8 +111,8 @@ pub(super) fn until<T>(source: &mut Source, mut wanted: impl FnMut(Polled<'_>) -
     }
 }
 
-/// Reads alone, from `from` on.
-pub(super) fn alone(config: &Config, partition: &SourcePartition, from: i64) -> Source {
+/// Is alone, and was given a partition that it has not accepted yet.
+pub(super) fn given(config: &Config, partition: &SourcePartition) -> Source {
     let mut config = config.clone();
     config.source.membership = Membership::Alone;
     let mut source = Source::connect(&config).unwrap();
@@ -122,6 +122,12 @@ pub(super) fn alone(config: &Config, partition: &SourcePartition, from: i64) -> 
         other => panic!("{other:?}"),
     });
     assert_eq!(given, vec![partition.clone()]);
+    source
+}
+
+/// Reads alone, from `from` on.
+pub(super) fn alone(config: &Config, partition: &SourcePartition, from: i64) -> Source {
+    let mut source = given(config, partition);
     source.accept(&[(partition.clone(), None)]).unwrap();
     source.begin(partition, ResumeOffset(from), SOON).unwrap();
     source

@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<Kind>, Failure> {
-        let mut reading = Reading::begin(bytes)?.map_err(|_| Failure::Damaged("version"))?;
+        let mut reading = Reading::begin(bytes)?.map_err(|_error| Failure::Damaged("version"))?;
         let (mut kinds, mut payload) = (Vec::new(), Vec::new());
         while kinds.last() != Some(&Kind::End) {
             kinds.push(reading.frame(&mut payload)?);

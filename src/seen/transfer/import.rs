@@ -264,8 +264,8 @@ fn begin(
     if frames.frame(payload)? != Kind::Header {
         return Err(misplaced);
     }
-    let header: Header =
-        serde_json::from_slice(payload).map_err(|_| Failure::Damaged("its header is malformed"))?;
+    let header: Header = serde_json::from_slice(payload)
+        .map_err(|_error| Failure::Damaged("its header is malformed"))?;
     if frames.frame(payload)? != Kind::Secret {
         return Err(misplaced);
     }

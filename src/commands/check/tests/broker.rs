@@ -70,9 +70,12 @@ fn elsewhere(world: &mut World) {
     world.facts.transactions = Transactions::NotAsked;
 }
 
+/// What changes, what is chosen then, and how good that is.
+type Case = (fn(&mut World), Delivery, Severity);
+
 #[test]
 fn auto_does_without_transactions_only_where_they_cannot_be_had() {
-    let cases: [(fn(&mut World), Delivery, Severity); 7] = [
+    let cases: [Case; 7] = [
         (|_| {}, Delivery::Transactional, Good),
         (denied, Delivery::Dedup, Weakens),
         (absent, Delivery::Dedup, Weakens),
@@ -91,7 +94,7 @@ fn auto_does_without_transactions_only_where_they_cannot_be_had() {
 
 #[test]
 fn transactions_that_are_a_must_are_not_done_without() {
-    let cases: [(fn(&mut World), Delivery, Severity); 3] = [
+    let cases: [Case; 3] = [
         (|_| {}, Delivery::Transactional, Good),
         (denied, Delivery::Refused, Breaks),
         (away, Delivery::Unknown, Unknown),
