@@ -124,7 +124,7 @@ impl Flow {
             match result {
                 Ok(Some(taken)) => run(lane, taken, source, gate_open, &self.context)?,
                 Ok(None) => {}
-                Err(error) if is_passing(&error) => try_again(lane, &error),
+                Err(error) if is_passing(&error, lane.tries) => try_again(lane, &error),
                 Err(error) => return Err(error),
             }
         }
@@ -269,7 +269,13 @@ fn rewind(lane: &mut Lane, source: &mut Source) -> Result<(), Error> {
 }
 
 /// Returns whether a failure to take a partition may pass by itself.
-fn is_passing(error: &Error) -> bool {
+///
+/// A partition that was just made is unknown to the client for a while.
+fn is_passing(error: &Error, tries: u32) -> bool {
+    const UNKNOWN_MAX: u32 = 4;
+    if error.code() == Code::PartitionCount {
+        return tries < UNKNOWN_MAX;
+    }
     matches!(
         error.code(),
         Code::BrokerUnreachable

@@ -108,7 +108,7 @@ fn on_real_kafka_a_state_that_knows_keys_is_measured_and_every_topic_removed() {
     let tmp = tempfile::tempdir().expect("a directory");
     let name = unique("measured");
     let output = bench(&["--json", "--config", &config(&address, tmp.path()), "--name", &name])
-        .args(["--records", "20k", "--partitions", "2", "--rounds", "2", "--rate", "400"])
+        .args(["--records", "20k", "--partitions", "2", "--rounds", "2", "--rate", "100"])
         .args(["--rate-for", "1s", "--intervals", "200ms", "--known-keys", "100k"])
         .output()
         .expect("starts");

@@ -93,9 +93,13 @@ fn assert_caught(
 fn without_a_bug_the_scenarios_are_clean() {
     needs_broker!();
     let seed = seed("no bug");
-    for ledger in [killed_beside_a_frozen_broker("", seed), refused_by_the_output("", seed)] {
-        assert!(ledger.is_clean(), "{ledger}");
-    }
+    let ledger = killed_beside_a_frozen_broker("", seed);
+    assert!(ledger.is_clean(), "{ledger}");
+    // What lies behind a record that the broker refuses may be accepted before the program stops:
+    // without transactions that one then comes late (README, Limits).
+    let ledger = refused_by_the_output("", seed);
+    let faults = ledger.lost + ledger.repeated + ledger.altered + ledger.phantom;
+    assert_eq!(faults, 0, "{ledger}");
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn more_records_than_a_transaction_takes_are_split_over_several() {
     });
     sink.leave(LEAVES_WITHIN).assert_drained();
     writer.finish();
-    let mut rest = Sink::start(&home.set("checkpoint.interval", "200ms"));
+    let home = home.set("checkpoint.interval", "200ms");
+    let mut rest = Sink::start(&home);
     stage.await_drained(&mut rest);
     rest.leave(LEAVES_WITHIN).assert_drained();
     stage.assert_clean();
