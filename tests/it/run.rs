@@ -191,5 +191,9 @@ fn a_copy_is_forwarded_again_once_its_window_is_over() {
     let mut sink = Sink::start(&home);
     stage.await_drained(&mut sink);
     sink.leave(LEAVES_WITHIN).assert_drained();
-    stage.assert_clean();
+    // A late copy too old to judge is forwarded. It is byte for byte the first one, so to the ledger
+    // it is that one out of its place.
+    let ledger = stage.ledger();
+    let faults = ledger.lost + ledger.repeated + ledger.altered + ledger.phantom;
+    assert_eq!(faults, 0, "{ledger}");
 }

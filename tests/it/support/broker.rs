@@ -197,11 +197,14 @@ impl Broker {
         self.signal(Signal::CONT);
     }
 
-    /// Denies everybody operations on a resource, both given as flags of Kafka's own tool.
+    /// Denies everybody operations on a resource, both given as flags of Kafka's own tool, and
+    /// allows the others: what no rule allows on a resource that has one is denied, too.
     ///
     /// # Panics
     /// Where the tool fails.
     pub(crate) fn deny(&self, operations: &[&str], resource: &[&str]) {
+        let allow = ["--add", "--allow-principal", "User:*", "--force", "--operation", "All"];
+        self.access_rules(&allow.iter().chain(resource).copied().collect::<Vec<_>>());
         let rule = ["--add", "--deny-principal", "User:*", "--force"];
         let operations = operations.iter().flat_map(|operation| ["--operation", *operation]);
         let all = rule.into_iter().chain(operations).chain(resource.iter().copied());
