@@ -4,15 +4,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rdkafka::Offset;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::super::client::{Producing, list, setting};
+use super::super::client::Producing;
 use super::super::error::{Cause, Class, Error, class};
 use super::super::ffi::{Batch, EventKind, Outgoing, Stream, Topic, produce};
 use super::super::sink::producer;
-use super::{Heard, Passed, reading, refused, unreadable, writing};
+use super::{Passed, reader, refused, unreadable, writing};
 use crate::config::Config;
 
 const BATCH: usize = 2_000;
@@ -32,13 +31,7 @@ pub fn fast(
     partitions: i32,
     stop: &AtomicBool,
 ) -> Passed {
-    let consumer: BaseConsumer<Heard> =
-        reading(config).create_with_context(Heard::default()).map_err(setting)?;
-    let all = list((0..partitions).map(|partition| (from, partition, Offset::Offset(0))))?;
-    consumer
-        .assign(&all)
-        .map_err(|error| Error::Client { task: "start reading", cause: error.into() })?;
-    drop(all);
+    let consumer = reader(config, from, partitions)?;
     let stream = Stream::of(consumer.client().native_client(), from, partitions);
     let stream = stream.ok_or_else(|| missing(from))?;
     let mut writer = Writer::connect(config, to)?;

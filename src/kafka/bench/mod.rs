@@ -14,9 +14,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rdkafka::ClientConfig;
+use rdkafka::Offset;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::ConsumerContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::ProducerContext;
@@ -28,7 +29,7 @@ pub use load::Loader;
 pub use plain::plain;
 pub use topics::{Made, Topics};
 
-use super::client::Reach;
+use super::client::{Reach, list, setting};
 use super::error::{Cause, Error};
 use super::sink::{self, RecordLimits, Writes};
 use crate::config::Config;
@@ -140,6 +141,17 @@ fn reading(config: &Config) -> ClientConfig {
         settings.remove(name);
     }
     settings
+}
+
+/// Makes the consumer of a passthrough, which reads every partition of `topic` from its start.
+fn reader(config: &Config, topic: &str, partitions: i32) -> Result<BaseConsumer<Heard>, Error> {
+    let consumer: BaseConsumer<Heard> =
+        reading(config).create_with_context(Heard::default()).map_err(setting)?;
+    let all = list((0..partitions).map(|partition| (topic, partition, Offset::Offset(0))))?;
+    consumer
+        .assign(&all)
+        .map_err(|error| Error::Client { task: "start reading", cause: error.into() })?;
+    Ok(consumer)
 }
 
 /// How the passthroughs and the loader write: exactly as `run` does, so that a delivery is worth

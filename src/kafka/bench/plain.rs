@@ -3,16 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rdkafka::Offset;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::super::client::{list, setting};
+use super::super::client::setting;
 use super::super::error::{Class, Error, class};
-use super::{Heard, Passed, reading, refused, unreadable, writing};
+use super::{Heard, Passed, reader, refused, unreadable, writing};
 use crate::config::Config;
 
 const TURN: Duration = Duration::from_millis(20);
@@ -30,15 +28,9 @@ pub fn plain(
     partitions: i32,
     stop: &AtomicBool,
 ) -> Passed {
-    let consumer: BaseConsumer<Heard> =
-        reading(config).create_with_context(Heard::default()).map_err(setting)?;
     let producer: BaseProducer<Heard> =
         writing(config).create_with_context(Heard::default()).map_err(setting)?;
-    let all = list((0..partitions).map(|partition| (from, partition, Offset::Offset(0))))?;
-    consumer
-        .assign(&all)
-        .map_err(|error| Error::Client { task: "start reading", cause: error.into() })?;
-    drop(all);
+    let consumer = reader(config, from, partitions)?;
     let mut sent: u64 = 0;
     while !stop.load(Ordering::Relaxed) {
         match consumer.poll(TURN) {
